@@ -1,0 +1,54 @@
+"""Topic models by the method of moments: the same topics on every run.
+
+The names below are imported when they are first used, so that ``import momentopic`` itself takes no time.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from momentopic import corpus, diagonalize, engine, metrics, moments, recover, simulate
+    from momentopic.corpus import Corpus
+    from momentopic.exceptions import ConvergenceWarning, RankError
+    from momentopic.model import DiscreteICA
+    from momentopic.persist import load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConvergenceWarning",
+    "Corpus",
+    "DiscreteICA",
+    "RankError",
+    "__version__",
+    "corpus",
+    "diagonalize",
+    "engine",
+    "load",
+    "metrics",
+    "moments",
+    "recover",
+    "simulate",
+]
+
+_HOME = {
+    "ConvergenceWarning": "exceptions",
+    "Corpus": "corpus",
+    "DiscreteICA": "model",
+    "RankError": "exceptions",
+    "load": "persist",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"momentopic.{_HOME[name]}"), name)
+    if name in __all__:
+        return importlib.import_module(f"momentopic.{name}")
+    raise AttributeError(f"module 'momentopic' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,92 @@
+"""The one seam of the library: a sum over the blocks of a corpus.
+
+Nothing above this module knows whether the sum is done by threads, a cluster or a GPU. An engine must give the bits
+that the plain loop ``for i in range(n_blocks): total += function(corpus.block(i), *args)`` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias
+
+import numpy as np
+
+from momentopic._types import FloatArray
+from momentopic.corpus.blocks import Block, Corpus
+
+P = ParamSpec("P")
+Partial: TypeAlias = tuple[FloatArray, ...]
+BlockFunction: TypeAlias = Callable[Concatenate[Block, P], Partial]
+
+
+class Engine(Protocol):
+    """Whoever can add up a function of the blocks of a corpus."""
+
+    def sum(self, function: BlockFunction[P], corpus: Corpus, *args: P.args, **kwargs: P.kwargs) -> Partial:
+        """Return the sum over all blocks of ``function(block, *args, **kwargs)``.
+
+        Parameters
+        ----------
+        function : callable
+            A module-level function (so that it can be sent to another process) that returns a tuple of freshly
+            allocated arrays, of the same shapes for every block. It may not change its arguments.
+        corpus : Corpus
+        *args, **kwargs
+            The same for every block.
+
+        Returns
+        -------
+        tuple of arrays
+            The element-wise sums, added in block order.
+        """
+        ...
+
+
+class OrderedSum:
+    """Adds up partial sums in block order, whatever order they arrive in.
+
+    Floating-point addition is not associative: a part that comes early waits until all before it are in.
+    """
+
+    def __init__(self) -> None:
+        self.total: Partial | None = None
+        self._next = 0
+        self._waiting: dict[int, Partial] = {}
+
+    def add(self, i: int, part: Partial) -> None:
+        """Take in the part of block `i`."""
+        self._waiting[i] = part
+        while self._next in self._waiting:
+            ready = self._waiting.pop(self._next)
+            self._next += 1
+            if self.total is None:
+                self.total = ready
+            else:
+                for total, addend in zip(self.total, ready, strict=True):
+                    np.add(total, addend, out=total)
+
+    def result(self) -> Partial:
+        """Return the sum of all parts."""
+        if self.total is None or self._waiting:
+            raise RuntimeError("a block is missing from the sum")
+        return self.total
+
+
+def get_engine(engine: Any) -> Engine:
+    """Return the engine that the `engine` parameter of the public functions names.
+
+    Parameters
+    ----------
+    engine : "auto", "threads" or an Engine
+        "auto" and "threads" are the threads of this machine, one for each core it may use.
+    """
+    if isinstance(engine, str):
+        if engine in ("auto", "threads"):
+            from momentopic.engine.threads import ThreadEngine
+
+            return ThreadEngine()
+        raise ValueError(f"engine must be 'auto', 'threads' or an object with a method sum, got {engine!r}")
+    if not callable(getattr(engine, "sum", None)) or hasattr(engine, "__array__"):
+        raise ValueError(f"engine must be 'auto', 'threads' or an object with a method sum, got {engine!r}")
+    found: Engine = engine
+    return found

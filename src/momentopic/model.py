@@ -1,0 +1,254 @@
+"""The scikit-learn estimator: a thin conductor of moments, whitening, diagonalisation and recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from momentopic.corpus.blocks import Corpus
+from momentopic.engine import ThreadEngine, get_engine
+from momentopic.moments import Moments, dica_moments, lda_moments
+from momentopic.progress import Steps
+from momentopic.solve import Solution, solve
+
+
+class DiscreteICA(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
+    """Topics of a corpus by the method of moments (Podosinnikova, Bach and Lacoste-Julien, NIPS 2015).
+
+    A topic model is a discrete independent component analysis: the second- and third-order cumulants of the counts,
+    whitened and jointly diagonalised, give the topics in one deterministic pass, without sampling or restarts.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        K, the number of topics.
+    moments : {"dica", "lda"}, default="dica"
+        The GP/DICA cumulants, or the LDA moments, which need `c0` and converge more slowly.
+    algorithm : {"jd", "spectral", "tpm"}, default="jd"
+        Orthogonal joint diagonalisation, the spectral algorithm (one random projection), or the tensor power method.
+    projections : {"basis", "random", "vocabulary"}, default="basis"
+        For `algorithm="jd"`, the projections of the tensor that are diagonalised together: on the canonical basis of
+        R^K (the paper's JD), on `n_projections` random vectors (JD(k)), or on every word (JD(f), slow).
+    n_projections : int, default=None
+        For `projections="random"`; None means K.
+    c0 : float, default=None
+        The sum of the Dirichlet parameters: required by `moments="lda"`, refused otherwise.
+    refine : None
+        The moment solution as it is.
+    engine : "auto", "threads" or an Engine, default="auto"
+        Who does the sums over documents. The result has the same bits for any number of threads.
+    random_state : int, RandomState or None, default=0
+        Seeds the start of the eigensolver (which matters only within its tolerance), random projections and restarts.
+    verbose : int, default=0
+        1 shows a progress bar for fits of more than two seconds.
+
+    Attributes
+    ----------
+    components_ : array of shape (K, M)
+        The topics: rows are probability vectors over the words (the paper's D, transposed), the most prominent
+        topic first.
+    concentration_ : array of shape (K,)
+        c: the gamma shapes of the GP model, which are the Dirichlet parameters of LDA.
+    rate_ : float or None
+        b: the rate of the gamma intensities, Σ c over the mean document length. None for LDA moments.
+    intensity_mean_, intensity_variance_, intensity_third_cumulant_ : arrays of shape (K,)
+        The first three cumulants of each topic's intensity (tokens a document), whatever its distribution. For
+        `moments="dica"` only.
+    eigenvalues_ : array of shape (K,)
+        The largest eigenvalues of S, descending.
+    n_iter_ : int
+        Jacobi sweeps, or iterations of the longest run of the power method.
+    converged_ : bool
+        Whether eigensolver and diagonalisation both reached their tolerance.
+    timings_ : dict of str to float
+        Seconds each step took.
+    n_features_in_ : int
+        M, the number of words.
+    feature_names_in_ : array of str
+        The words, if X was a DataFrame or a Corpus with a vocabulary.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from momentopic import DiscreteICA, simulate
+    >>> D = np.kron(np.eye(3), np.full((4, 1), 0.25))  # three topics of four words each
+    >>> X = simulate.gamma_poisson(D, np.full(3, 0.3), 2000, mean_length=50)
+    >>> model = DiscreteICA(n_components=3).fit(X)
+    >>> model.components_.shape
+    (3, 12)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "moments": [StrOptions({"dica", "lda"})],
+        "algorithm": [StrOptions({"jd", "spectral", "tpm"})],
+        "projections": [StrOptions({"basis", "random", "vocabulary"})],
+        "n_projections": [Interval(Integral, 1, None, closed="left"), None],
+        "c0": [Interval(Real, 0, None, closed="neither"), None],
+        "refine": [None],
+        "engine": [StrOptions({"auto", "threads"}), HasMethods("sum")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        moments: Literal["dica", "lda"] = "dica",
+        algorithm: Literal["jd", "spectral", "tpm"] = "jd",
+        projections: Literal["basis", "random", "vocabulary"] = "basis",
+        n_projections: int | None = None,
+        c0: float | None = None,
+        refine: None = None,
+        engine: Any = "auto",
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.moments = moments
+        self.algorithm = algorithm
+        self.projections = projections
+        self.n_projections = n_projections
+        self.c0 = c0
+        self.refine = refine
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None) -> DiscreteICA:
+        """Find the topics of a corpus.
+
+        Parameters
+        ----------
+        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M)
+            Counts, documents x words: whole numbers, at least 3 documents.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._check_combinations()
+        corpus = self._as_corpus(X)
+        if self.n_components > corpus.shape[1]:
+            raise ValueError(
+                f"n_components={self.n_components} topics cannot be told apart with {corpus.shape[1]} words "
+                f"(n_features = {corpus.shape[1]}): ask for fewer."
+            )
+        state = self.random_state
+        seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
+        with Steps(self.verbose) as steps:
+            engine = get_engine(self.engine)
+            if isinstance(engine, ThreadEngine) and engine.progress is None:
+                engine = ThreadEngine(engine.n_threads, progress=steps.block)
+            with steps.step("mean"):
+                moments: Moments = (
+                    dica_moments(corpus, engine=engine)
+                    if self.c0 is None
+                    else lda_moments(corpus, self.c0, engine=engine)
+                )
+            solution = solve(
+                moments,
+                self.n_components,
+                algorithm=self.algorithm,
+                projections=self.projections,
+                n_projections=self.n_projections,
+                c0=self.c0,
+                random_state=seed,
+                steps=steps,
+            )
+        self._keep(solution)
+        self.timings_ = steps.seconds
+        return self
+
+    def topics(self, n_words: int = 10, *, feature_names: Sequence[str] | None = None) -> list[list[tuple[str, float]]]:
+        """Return the most probable words of each topic with their probabilities.
+
+        Parameters
+        ----------
+        n_words : int
+            Words to a topic, most probable first.
+        feature_names : sequence of str, optional
+            The M words, as from ``CountVectorizer.get_feature_names_out()``. By default `feature_names_in_`, or
+            "word0", "word1", ... where the model has seen no names.
+        """
+        check_is_fitted(self)
+        M = self.n_features_in_
+        names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"word{m}" for m in range(M)]
+        if len(names) != M:
+            raise ValueError(f"{len(names)} feature names were given, but the model was fitted on {M} words")
+        if n_words < 1:
+            raise ValueError(f"n_words must be at least 1, got {n_words}")
+        # a stable sort: equally probable words stay in the order of the vocabulary
+        order = np.argsort(-self.components_, axis=1, kind="stable")[:, :n_words]
+        return [
+            [(str(names[m]), float(topic[m])) for m in words]
+            for topic, words in zip(self.components_, order, strict=True)
+        ]
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a folder; `momentopic.load` reads it. See `momentopic.persist`."""
+        from momentopic.persist import save
+
+        save(self, path)
+
+    def _check_combinations(self) -> None:
+        if self.moments == "lda" and self.c0 is None:
+            raise ValueError(
+                "moments='lda' needs c0, the sum of the Dirichlet parameters: pass c0=1.0, say, "
+                "or use moments='dica', which does without."
+            )
+        if self.moments == "dica" and self.c0 is not None:
+            raise ValueError(
+                f"c0={self.c0} was given, but the DICA cumulants do not use it: leave it out or use moments='lda'."
+            )
+        if self.algorithm != "jd" and self.projections != "basis":
+            raise ValueError(f"projections={self.projections!r} is for algorithm='jd', not {self.algorithm!r}")
+        if self.n_projections is not None and self.projections != "random":
+            raise ValueError("n_projections is for projections='random'")
+
+    def _as_corpus(self, X: Any) -> Corpus:
+        if isinstance(X, Corpus):
+            self.n_features_in_ = X.shape[1]
+            if X.vocabulary is not None:
+                self.feature_names_in_ = np.array(X.vocabulary, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        # finiteness, signs and whole numbers are checked by Corpus, with messages that speak of counts
+        X = validate_data(self, X, accept_sparse=True, dtype="numeric", ensure_all_finite=False)
+        return Corpus(X)
+
+    def _keep(self, solution: Solution) -> None:
+        self.components_ = np.ascontiguousarray(solution.D.T)
+        self.concentration_ = solution.concentration
+        self.rate_ = solution.rate
+        if solution.intensity is not None:
+            self.intensity_mean_ = solution.intensity.mean
+            self.intensity_variance_ = solution.intensity.variance
+            self.intensity_third_cumulant_ = solution.intensity.third_cumulant
+        self.eigenvalues_ = solution.whitening.eigenvalues
+        self.n_iter_ = solution.diagonalization.n_sweeps
+        self.converged_ = bool(solution.whitening.converged and solution.diagonalization.converged)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags

@@ -1,0 +1,151 @@
+"""The algebraically largest eigenpairs of a symmetric operator, by thick-restart block Lanczos.
+
+Plain subspace iteration finds the eigenvalues that are largest in *magnitude*. In short documents most words do not
+repeat, the diagonal of S is negative, and as many eigenvalues lie far below zero as far above it. A Krylov space holds
+both ends of the spectrum, and a restart that keeps the upper Ritz vectors sheds the lower ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from momentopic._types import FloatArray
+
+# Residuals are measured against the eigenvalue itself, but against this part of the largest one where it is near zero.
+_SMALLEST_SCALE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenpairs:
+    """The k algebraically largest eigenpairs of a symmetric operator.
+
+    Attributes
+    ----------
+    values : array of shape (k,)
+        In descending order.
+    vectors : array of shape (M, k)
+        Orthonormal columns.
+    residuals : array of shape (k,)
+        ‖S u - λ u‖ for each pair.
+    n_products : int
+        How many vectors the operator was applied to.
+    converged : bool
+        Whether every residual is below the tolerance that was asked for.
+    """
+
+    values: FloatArray
+    vectors: FloatArray
+    residuals: FloatArray
+    n_products: int
+    converged: bool
+
+
+def largest_eigenpairs(
+    product: Callable[[FloatArray], FloatArray],
+    size: int,
+    k: int,
+    *,
+    tol: float = 1e-8,
+    block_size: int = 16,
+    max_products: int = 20_000,
+    random_state: int = 0,
+) -> Eigenpairs:
+    """Find the k algebraically largest eigenpairs of the symmetric operator V -> S V.
+
+    Parameters
+    ----------
+    product : callable
+        Takes an (M, j) array V and returns S V.
+    size : int
+        M.
+    k : int
+        How many eigenpairs, at most M.
+    tol : float
+        Stop when ‖S u_i - λ_i u_i‖ <= tol max(|λ_i|, 0.001 λ_1) for every pair.
+    block_size : int
+        Vectors to a product: wide enough for the product to run at full speed, narrow enough to waste few.
+    max_products : int
+        Give up after the operator was applied to this many vectors; the pairs found so far are returned.
+    random_state : int
+        Seeds the starting block.
+
+    Returns
+    -------
+    Eigenpairs
+    """
+    kept = k + max(block_size // 2, k // 4)
+    widest = kept + max(5 * block_size, k)
+    if size <= widest + block_size:
+        # the Krylov basis would be as large as the matrix itself
+        values, vectors = scipy.linalg.eigh(_symmetrised(product(np.eye(size))))
+        return Eigenpairs(values[::-1][:k], vectors[:, ::-1][:, :k], np.zeros(k), size, True)
+
+    rng = np.random.default_rng(random_state)
+    Q = np.empty((size, widest + block_size), order="F")  # the orthonormal basis
+    H = np.zeros((widest, widest))  # Q' S Q
+    newest = np.linalg.qr(rng.standard_normal((size, block_size)))[0]
+    n = 0  # columns of Q whose image under S is known
+    n_products = 0
+    while True:
+        last = slice(n, n + block_size)
+        Q[:, last] = newest
+        n += block_size
+        image = product(newest)
+        n_products += block_size
+        basis = Q[:, :n]
+        coefficients, image = _orthogonalised(image, basis)
+        H[:n, last] = coefficients
+        H[last, :n] = coefficients.T
+        values, Y = scipy.linalg.eigh(_symmetrised(H[:n, :n]))
+        values, Y = values[::-1], Y[:, ::-1]
+        newest, remainder = _new_directions(image, basis, abs(values).max(), rng)
+        # S (Q y) - λ (Q y) lies in the span of the newest block: Lanczos' residual for free
+        residuals = np.linalg.norm(remainder @ Y[last, :k], axis=0)
+        scale = np.maximum(abs(values[:k]), _SMALLEST_SCALE * abs(values[0]))
+        converged = n >= k and bool((residuals <= tol * scale).all())
+        if converged or (n >= k and n_products >= max_products):
+            return Eigenpairs(values[:k], basis @ Y[:, :k], residuals, n_products, converged)
+        if n + block_size > widest:
+            Q[:, :kept] = basis @ Y[:, :kept]
+            H[:] = 0.0
+            np.fill_diagonal(H[:kept, :kept], values[:kept])
+            n = kept
+
+
+def _symmetrised(A: FloatArray) -> FloatArray:
+    result: FloatArray = (A + A.T) / 2
+    return result
+
+
+def _orthogonalised(Z: FloatArray, basis: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the coefficients of `Z` in the basis and what is left of it; twice is enough, says Kahan."""
+    first = basis.T @ Z
+    Z = Z - basis @ first
+    second = basis.T @ Z
+    return first + second, Z - basis @ second
+
+
+def _new_directions(
+    Z: FloatArray, basis: FloatArray, scale: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Factor Z = newest @ remainder with orthonormal columns orthogonal to the basis.
+
+    Where the basis spans an invariant subspace already, Z has not full rank: its null directions are replaced by
+    random ones, which S may still have something to say about, and their rows of the remainder are zero.
+    """
+    newest, R, pivots = scipy.linalg.qr(Z, mode="economic", pivoting=True)
+    remainder = np.empty_like(R)
+    remainder[:, pivots] = R
+    negligible = scale * np.finfo(np.float64).eps * np.sqrt(len(Z))
+    rank = int(np.count_nonzero(abs(np.diag(R)) > negligible))
+    if rank < Z.shape[1]:
+        remainder[rank:] = 0.0
+        spanned = np.concatenate([basis, newest[:, :rank]], axis=1)
+        fresh = rng.standard_normal((len(Z), Z.shape[1] - rank))
+        fresh = np.linalg.qr(_orthogonalised(fresh, spanned)[1])[0]
+        newest[:, rank:] = np.linalg.qr(_orthogonalised(fresh, spanned)[1])[0]
+    return newest, remainder

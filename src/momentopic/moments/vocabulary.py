@@ -1,0 +1,68 @@
+"""JD(f): the joint diagonalisation of all M projections W T(e_m) W', in the memory of a few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+
+from momentopic._types import FloatArray
+from momentopic.engine.blas import single_threaded_blas
+from momentopic.moments.whiten import Whitening
+
+
+class ByWord(Protocol):
+    """Moments whose tensor can be projected on the words in turn."""
+
+    def third_by_word(
+        self, W: FloatArray, second: FloatArray | None = None, words: int | None = None
+    ) -> Iterable[tuple[slice, FloatArray]]:
+        """Yield slices of the vocabulary with their W T(e_m) W', as upper triangles."""
+        ...
+
+
+def vocabulary_projections(moments: ByWord, whitening: Whitening) -> tuple[FloatArray, FloatArray]:
+    """Return matrices that are jointly diagonalised exactly as all M matrices W T(e_m) W' are, and the tensor.
+
+    The criterion Σ_m ‖off(V B_m V')‖² is quadratic in the B_m: it depends on them through Σ_m vec(B_m) vec(B_m)'
+    alone, so any R with R'R = B'B (B holding one vec(B_m) a row) stands for all of B. R is kept triangular and is
+    updated by a QR decomposition for each slice of the vocabulary: at most K (K + 1) / 2 matrices instead of M.
+
+    Parameters
+    ----------
+    moments : DICAMoments or LDAMoments
+    whitening : Whitening
+
+    Returns
+    -------
+    array of shape (P, K, K)
+        P <= min(M, K (K + 1) / 2).
+    array of shape (K, K, K)
+        T(W', W', W') = Σ_m B_m ⊗ W_m, which comes for free.
+    """
+    W = whitening.W
+    K = len(W)
+    k, l = np.triu_indices(K)
+    # an entry off the diagonal stands for two of the matrix: with √2 the triangle has the norm of the whole
+    weight = np.where(k == l, 1.0, np.sqrt(2.0))
+    R = np.empty((0, len(k)))
+    tensor = np.zeros((K, len(k)))
+    for words, triangles in moments.third_by_word(W, second=whitening.unwhiten):
+        with single_threaded_blas():
+            tensor += W[:, words] @ triangles
+            R = np.concatenate([R, triangles * weight])
+            if len(R) > len(k):
+                (R,) = scipy.linalg.qr(R, mode="r", overwrite_a=True, check_finite=False)
+                R = R[: len(k)]
+    return _unpacked(R / weight, K), _unpacked(tensor, K)
+
+
+def _unpacked(triangles: FloatArray, K: int) -> FloatArray:
+    """Return the symmetric (P, K, K) matrices whose upper triangles are given."""
+    k, l = np.triu_indices(K)
+    matrices = np.empty((len(triangles), K, K))
+    matrices[:, k, l] = triangles
+    matrices[:, l, k] = triangles
+    return matrices

@@ -1,0 +1,120 @@
+"""Whitening (appendix "Whitening of S and dimensionality reduction"): W with W S W' = I."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from momentopic._types import FloatArray
+from momentopic.engine.blas import single_threaded_blas
+from momentopic.exceptions import ConvergenceWarning, RankError
+from momentopic.moments.base import SecondOrder
+from momentopic.moments.eigen import largest_eigenpairs
+
+# An eigenvalue counts as positive above this part of the largest one: rounding alone puts zeros at about 1e-16 of it.
+_ZERO = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Whitening:
+    """A whitening matrix and its pseudo-inverse.
+
+    The rows of W are in the order of descending eigenvalues, so the whitening for k < r topics is the first k rows of
+    the one for r (`corner`), and the whitened tensor of k topics is the corner ``T[:k, :k, :k]`` of that of r.
+
+    Attributes
+    ----------
+    W : array of shape (K, M)
+        Σ^{-1/2} U': whitens S, W S W' = I.
+    unwhiten : array of shape (M, K)
+        U Σ^{1/2} = S W', the pseudo-inverse of W.
+    eigenvalues : array of shape (K,)
+        The K algebraically largest eigenvalues of S, descending, all positive.
+    residuals : array of shape (K,)
+        ‖S u - λ u‖ of each eigenpair.
+    n_products : int
+        How many vectors S was applied to.
+    converged : bool
+        Whether every residual reached the tolerance.
+    """
+
+    W: FloatArray
+    unwhiten: FloatArray
+    eigenvalues: FloatArray
+    residuals: FloatArray
+    n_products: int
+    converged: bool
+
+    def corner(self, k: int) -> Whitening:
+        """Return the whitening for the first k <= K directions, sharing the arrays of this one."""
+        if not 1 <= k <= len(self.eigenvalues):
+            raise ValueError(f"k must be between 1 and {len(self.eigenvalues)}, got {k}")
+        return Whitening(
+            self.W[:k],
+            self.unwhiten[:, :k],
+            self.eigenvalues[:k],
+            self.residuals[:k],
+            self.n_products,
+            self.converged,
+        )
+
+
+def whiten(
+    moments: SecondOrder, K: int, *, tol: float = 1e-8, max_products: int = 20_000, random_state: int = 0
+) -> Whitening:
+    """Compute the whitening matrix of the K algebraically largest eigenvalues of S.
+
+    Parameters
+    ----------
+    moments : object with `mean` and `second`
+        `dica_moments(X)`, `lda_moments(X, c0)` or anything with S as an operator.
+    K : int
+        The number of directions, at most the number of positive eigenvalues of S.
+    tol : float
+        Stop when ‖S u_i - λ_i u_i‖ <= tol max(λ_i, 0.001 λ_1) for every eigenpair.
+    max_products : int
+        Give up, with a ConvergenceWarning, after S was applied to this many vectors.
+    random_state : int
+        Seeds the start of the iteration; the result depends on it only within the tolerance.
+
+    Returns
+    -------
+    Whitening
+
+    Raises
+    ------
+    RankError
+        If S has fewer than K positive eigenvalues; the error says how many there are.
+    """
+    M = len(moments.mean)
+    if K < 1:
+        raise ValueError(f"the number of topics must be at least 1, got {K}")
+    if K > M:
+        raise ValueError(f"{K} topics cannot be told apart with {M} words: ask for at most {M}")
+    with single_threaded_blas():
+        pairs = largest_eigenpairs(moments.second, M, K, tol=tol, max_products=max_products, random_state=random_state)
+    values = pairs.values
+    n_positive = int(np.count_nonzero(values > _ZERO * abs(values).max())) if values[0] > 0 else 0
+    if n_positive < K:
+        raise RankError(K, n_positive)
+    if not pairs.converged:
+        worst = float((pairs.residuals / values).max())
+        warnings.warn(
+            f"the eigenpairs of S were left at a relative residual of {worst:.1e} (asked for {tol:.1e}) after "
+            f"{pairs.n_products} products; raise max_products or accept less accurate topics.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    # the sign of an eigenvector is arbitrary: make its entry of largest magnitude positive
+    largest = abs(pairs.vectors).argmax(axis=0)
+    vectors = pairs.vectors * np.sign(pairs.vectors[largest, np.arange(K)])
+    return Whitening(
+        np.ascontiguousarray((vectors / np.sqrt(values)).T),
+        np.ascontiguousarray(vectors * np.sqrt(values)),
+        values,
+        pairs.residuals,
+        pairs.n_products,
+        pairs.converged,
+    )

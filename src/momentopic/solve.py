@@ -1,0 +1,159 @@
+"""From moments to a model: whiten, diagonalise, recover (Algorithm 1, and its spectral and power-method variants)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from momentopic import recover
+from momentopic._types import FloatArray
+from momentopic.diagonalize import Diagonalization, joint_diagonalize, random_projections, spectral, tensor_power
+from momentopic.diagonalize.joint import random_directions
+from momentopic.moments.vocabulary import vocabulary_projections
+from momentopic.moments.whiten import Whitening, whiten
+from momentopic.progress import Steps
+
+
+class AnyMoments(Protocol):
+    """What is asked of moments: `DICAMoments`, `LDAMoments` and `PopulationMoments` have it."""
+
+    mean: FloatArray
+    mean_length: float
+
+    def second(self, V: FloatArray) -> FloatArray: ...  # noqa: D102
+
+    def third(self, W: FloatArray, second: FloatArray | None = None) -> FloatArray: ...  # noqa: D102
+
+    def projected(self, W: FloatArray, v: FloatArray, second: FloatArray | None = None) -> FloatArray: ...  # noqa: D102
+
+    def third_by_word(  # noqa: D102
+        self, W: FloatArray, second: FloatArray | None = None, words: int | None = None
+    ) -> Iterable[tuple[slice, FloatArray]]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The model that matches the moments; topics in the order of descending concentration.
+
+    Attributes
+    ----------
+    D : array of shape (M, K)
+        Topics are columns.
+    concentration : array of shape (K,)
+    rate : float or None
+        None for LDA moments.
+    intensity : IntensityMoments or None
+        None for LDA moments.
+    whitening : Whitening
+    diagonalization : Diagonalization
+    """
+
+    D: FloatArray
+    concentration: FloatArray
+    rate: float | None
+    intensity: recover.IntensityMoments | None
+    whitening: Whitening
+    diagonalization: Diagonalization
+
+
+class _Diagonalized(NamedTuple):
+    result: Diagonalization
+    skew: FloatArray  # t̃_k of the rows of V as they are
+
+
+def solve(
+    moments: AnyMoments,
+    K: int,
+    *,
+    algorithm: Literal["jd", "spectral", "tpm"] = "jd",
+    projections: Literal["basis", "random", "vocabulary"] = "basis",
+    n_projections: int | None = None,
+    c0: float | None = None,
+    random_state: int = 0,
+    steps: Steps | None = None,
+) -> Solution:
+    """Find the topics, their prior and the document-length rate that match the moments.
+
+    Parameters
+    ----------
+    moments : DICAMoments, LDAMoments or PopulationMoments
+    K : int
+        The number of topics.
+    algorithm, projections, n_projections
+        As in `DiscreteICA`.
+    c0 : float, optional
+        For LDA moments, their c0; None means DICA cumulants.
+    random_state : int
+    steps : Steps, optional
+        Times the steps and shows their progress.
+
+    Returns
+    -------
+    Solution
+    """
+    steps = steps or Steps()
+    with steps.step("whitening"):
+        whitening = whiten(moments, K, random_state=random_state)
+    if algorithm == "spectral":
+        found = _spectral(moments, whitening, random_state, steps)
+    elif projections == "vocabulary":
+        found = _joint_over_vocabulary(moments, whitening, steps)
+    else:
+        with steps.step("tensor"):
+            tensor = moments.third(whitening.W, whitening.unwhiten)
+        with steps.step("diagonalisation"):
+            if algorithm == "tpm":
+                result = tensor_power(tensor, random_state=random_state)
+            elif projections == "random":
+                result = joint_diagonalize(
+                    random_projections(tensor, n_projections or K, random_state), callback=steps.sweep
+                )
+            else:
+                result = joint_diagonalize(tensor, callback=steps.sweep)
+            found = _Diagonalized(result, _contracted(tensor, result.V))
+    with steps.step("recovery"):
+        return _recovered(moments, whitening, found, c0)
+
+
+def _spectral(moments: AnyMoments, whitening: Whitening, random_state: int, steps: Steps) -> _Diagonalized:
+    # one projection is all it needs: N K² multiplications instead of N K³ / 3
+    with steps.step("tensor"):
+        u = random_directions(1, len(whitening.W), random_state)
+        matrix = moments.projected(whitening.W, whitening.W.T @ u[0], whitening.unwhiten)
+    with steps.step("diagonalisation"):
+        result = spectral(matrix)
+        return _Diagonalized(result, recover.skewness(result.V, result.diagonals, u))
+
+
+def _joint_over_vocabulary(moments: AnyMoments, whitening: Whitening, steps: Steps) -> _Diagonalized:
+    with steps.step("tensor"):
+        matrices, tensor = vocabulary_projections(moments, whitening)
+    with steps.step("diagonalisation"):
+        result = joint_diagonalize(matrices, callback=steps.sweep)
+        return _Diagonalized(result, _contracted(tensor, result.V))
+
+
+def _contracted(tensor: FloatArray, V: FloatArray) -> FloatArray:
+    """Return T(z_k, z_k, z_k) for the rows z_k of V."""
+    result: FloatArray = np.einsum("abc,ka,kb,kc->k", tensor, V, V, V, optimize=True)
+    return result
+
+
+def _recovered(moments: AnyMoments, whitening: Whitening, found: _Diagonalized, c0: float | None) -> Solution:
+    directions = recover.directions(whitening, found.result.V)
+    c = recover.concentration(directions, moments.mean, c0=c0)
+    order = np.argsort(-c, kind="stable")
+    rate, intensity = None, None
+    if c0 is None:
+        rate = recover.rate(c, moments.mean_length)
+        # a row of V and its direction may differ by a sign, and then so do their t̃
+        signs = np.sign((directions.Z * found.result.V).sum(axis=1))
+        estimated = recover.intensity_moments(directions, moments.mean, found.skew * signs)
+        intensity = recover.IntensityMoments(
+            estimated.mean[order], estimated.variance[order], estimated.third_cumulant[order]
+        )
+    D = recover.topics(directions.scaled[:, order])
+    return Solution(D, c[order], rate, intensity, whitening, found.result)

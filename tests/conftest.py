@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def shared(*parts: str) -> Path:
+    """The path of a file of the real data, or a skip where the folder is absent."""
+    path = SHARED.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"the real data are not on this machine: shared/{'/'.join(parts)} is absent")
+    return path
+
+
+@pytest.fixture
+def authors_parameters():
+    """D (M x K) and c of one of the authors' parameter files, c scaled to a given sum."""
+
+    def load(name: str, c0: float):
+        with np.load(shared("paper", f"params_{name}.npz")) as file:
+            return file["D"], c0 * file["c"] / file["c"].sum()
+
+    return load
+
+
+def planted_topics(M: int, K: int, seed: int = 0) -> np.ndarray:
+    """A random D (M x K) of sparse, linearly independent topics."""
+    return np.random.default_rng(seed).dirichlet(np.full(M, 0.1), size=K).T

@@ -1,0 +1,60 @@
+"""Slow, dense, independent versions of the estimators, straight from the definitions."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+
+
+def dica_dense(X):
+    """S and T of the DICA cumulants, equations (appSgp:fs), (appTgp:fs) and (cum:empirical)."""
+    X = np.asarray(X, dtype=np.float64)
+    N, M = X.shape
+    mean = X.mean(axis=0)
+    z = X - mean
+    cov = z.T @ z / (N - 1)
+    S = cov - np.diag(mean)
+    T = N / ((N - 1) * (N - 2)) * np.einsum("na,nb,nc->abc", z, z, z)
+    for a in range(M):
+        for b in range(M):
+            for c in range(M):
+                if a == b == c:
+                    T[a, b, c] += 2 * mean[a]
+                if b == c:
+                    T[a, b, c] -= cov[a, b]
+                if a == c:
+                    T[a, b, c] -= cov[a, b]
+                if a == b:
+                    T[a, b, c] -= cov[a, c]
+    return mean, S, T
+
+
+def lda_dense(X, c0):
+    """M1, S and T of the LDA moments by enumerating the ordered tuples of tokens of every document."""
+    X = np.asarray(X, dtype=np.int64)
+    X = X[X.sum(axis=1) >= 3]
+    N, M = X.shape
+    M1, M2, M3 = np.zeros(M), np.zeros((M, M)), np.zeros((M, M, M))
+    for x in X:
+        tokens = np.repeat(np.arange(M), x)
+        L = len(tokens)
+        for i in tokens:
+            M1[i] += 1 / L / N
+        for i, j in permutations(tokens, 2):
+            M2[i, j] += 1 / (L * (L - 1)) / N
+        for i, j, k in permutations(tokens, 3):
+            M3[i, j, k] += 1 / (L * (L - 1) * (L - 2)) / N
+    S = M2 - c0 / (c0 + 1) * np.outer(M1, M1)
+    T = (
+        M3
+        - c0
+        / (c0 + 2)
+        * (np.einsum("ab,c->abc", M2, M1) + np.einsum("ac,b->abc", M2, M1) + np.einsum("bc,a->abc", M2, M1))
+        + 2 * c0**2 / ((c0 + 1) * (c0 + 2)) * np.einsum("a,b,c->abc", M1, M1, M1)
+    )
+    return M1, S, T
+
+
+def relative_error(actual, expected):
+    return np.abs(np.asarray(actual) - expected).max() / max(np.abs(expected).max(), 1e-300)
