@@ -235,6 +235,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
         self.components_ = np.ascontiguousarray(solution.D.T)
         self.concentration_ = solution.concentration
         self.rate_ = solution.rate
+        for name in ("intensity_mean_", "intensity_variance_", "intensity_third_cumulant_"):
+            vars(self).pop(name, None)  # of an earlier fit
         if solution.intensity is not None:
             self.intensity_mean_ = solution.intensity.mean
             self.intensity_variance_ = solution.intensity.variance

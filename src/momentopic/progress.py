@@ -61,8 +61,12 @@ class Steps:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+            console = Console(stderr=True)
+            if not console.is_terminal:  # a log file has no use for a bar
+                self._verbose = 0
+                return
             columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar = Progress(*columns, console=console, transient=True)
             self._task = self._bar.add_task(text)
             self._bar.start()
         self._bar.update(self._task, description=text, completed=done, total=total)

@@ -96,7 +96,8 @@ def _text_reader(path: Path, text_field: str) -> Iterator[str] | None:
 def _read_counts(path: Path, n_words: int | None) -> Any:
     name = path.name.lower()
     if name.endswith(".npz"):
-        return sp.load_npz(path)
+        with path.open("rb") as file:  # numpy leaves a damaged file open
+            return sp.load_npz(file)
     if name.endswith((".mtx", ".mtx.gz")):
         return scipy.io.mmread(path)
     if name.startswith("docword") and name.endswith((".txt", ".txt.gz")):

@@ -1,0 +1,166 @@
+"""The command as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from momentopic import load, metrics, simulate
+from momentopic.demo import module_tokens
+
+from .conftest import planted_topics
+
+
+def run(*arguments, code=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "momentopic", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    done = run("simulate", folder / "x.npz", "--docs", 4000, "-k", 4, "--words", 150, "--mean-length", 60, "--seed", 3)
+    assert "4000 documents" in done.stdout
+    return folder
+
+
+def test_simulate_fit_and_topics(simulated):
+    with np.load(simulated / "x.truth.npz") as truth:
+        D, c = truth["D"], truth["c"]
+    assert D.shape == (150, 4)
+    assert c.sum() == pytest.approx(1)
+    (simulated / "vocab.txt").write_text("\n".join(f"gene{m}" for m in range(150)))
+    done = run("fit", simulated / "x.npz", "-k", 4, "-o", simulated / "model", "--threads", 1)
+    assert "4000 documents, 150 words" in done.stdout
+    assert "whitening" in done.stdout
+    model = load(simulated / "model")
+    assert metrics.recovery_error(model.components_, D) < 0.08
+    assert model.engine == "auto"
+    done = run("topics", simulated / "model", "-n", 3)
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["topic", "share", "words"]
+    assert len(lines) == 5
+    assert lines[1].split()[2:] == [word for word, _ in model.topics(3)[0]]
+    assert lines[1].split()[2].startswith("gene")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--algorithm", "tpm"],
+        ["--algorithm", "spectral", "--seed", "4"],
+        ["--projections", "vocabulary"],
+        ["--moments", "lda", "--c0", "1.0"],
+    ],
+)
+def test_fit_by_every_method(simulated, tmp_path, options):
+    run("fit", simulated / "x.npz", "-k", 4, "-o", tmp_path / "model", *options)
+    assert load(tmp_path / "model").get_params()[options[0][2:]] == options[1]
+
+
+@pytest.mark.parametrize(("model", "lengths"), [("lda-fix", {12}), ("lda-fix2", {12, 30})])
+def test_simulate_the_other_models_from_given_parameters(tmp_path, model, lengths):
+    D = planted_topics(20, 3)
+    np.savez(tmp_path / "parameters.npz", D=D, c=np.array([1.0, 2.0, 3.0]))
+    run("simulate", tmp_path / "x.npz", "--model", model, "--docs", 50, "--parameters", tmp_path / "parameters.npz",
+        "--length", 12, "--length2", 30, "--c0", 2)  # fmt: skip
+    X = sp.load_npz(tmp_path / "x.npz")
+    assert set(np.asarray(X.sum(axis=1)).ravel()) == lengths
+    with np.load(tmp_path / "x.truth.npz") as truth:
+        np.testing.assert_allclose(truth["D"], D)
+        np.testing.assert_allclose(truth["c"], [1 / 3, 2 / 3, 1])
+
+
+def test_fit_texts(tmp_path):
+    rng = np.random.default_rng(0)
+    themes = [["cat", "dog", "fur"], ["star", "moon", "sky"]]
+    (tmp_path / "texts").mkdir()
+    for i in range(200):
+        words = rng.choice(themes[i % 2], size=rng.integers(3, 40))
+        (tmp_path / "texts" / f"{i:03}.txt").write_text(" ".join(words))
+    run("fit", tmp_path / "texts", "-k", 2, "-o", tmp_path / "model", "--max-df", "1.0")
+    topics = load(tmp_path / "model").topics(3)
+    assert {frozenset(word for word, _ in topic) for topic in topics} == {frozenset(theme) for theme in themes}
+
+
+def test_errors_are_one_line_and_leave_nothing_behind(simulated, tmp_path):
+    (tmp_path / "occupied").mkdir()
+    (tmp_path / "occupied" / "file").touch()
+    np.savez(tmp_path / "no_d.npz", c=np.ones(2))
+    x = simulated / "x.npz"
+    for arguments, message in (
+        (("fit", tmp_path / "absent.npz", "-k", 2, "-o", tmp_path / "m"), "there is no file or folder"),
+        (("fit", x, "-k", 2, "-o", tmp_path / "occupied"), "will not be replaced"),
+        (("fit", x, "-k", 2, "-o", tmp_path / "no" / "m"), "there is no folder"),
+        (("fit", x, "-k", 200, "-o", tmp_path / "m"), "200 topics cannot be told apart with 150 words"),
+        (("fit", x, "-k", 120, "-o", tmp_path / "m"), "positive eigenvalues"),
+        (("fit", x, "-k", 2, "-o", tmp_path / "m", "--moments", "lda"), "needs c0"),
+        (("topics", tmp_path / "absent"), "there is no model folder"),
+        (("topics", tmp_path / "occupied"), "is not a momentopic model"),
+        (("simulate", tmp_path / "x.csv"), "written as .npz"),
+        (("simulate", tmp_path / "x.npz", "--parameters", tmp_path / "no_d.npz"), "has no array D"),
+        (("simulate", tmp_path / "no" / "x.npz"), "No such file"),
+    ):
+        done = run(*arguments, code=2)
+        assert message in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["no_d.npz", "occupied"]
+
+
+def test_warnings_are_one_line(tmp_path):
+    X = simulate.lda_mixed(planted_topics(40, 2), np.ones(2), 500, fraction=0.1, lengths=(40, 2))
+    sp.save_npz(tmp_path / "x.npz", X)
+    done = run("fit", tmp_path / "x.npz", "-k", 2, "-o", tmp_path / "m", "--moments", "lda", "--c0", 2)
+    assert done.stderr.startswith("momentopic: warning: 50 of 500 documents have fewer than 3 tokens")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ on Windows")
+def test_interrupting_a_fit_leaves_no_half_written_model(tmp_path):
+    X = simulate.gamma_poisson(planted_topics(3000, 30), np.full(30, 0.1), 20_000, mean_length=100)
+    sp.save_npz(tmp_path / "x.npz", X, compressed=False)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "momentopic", "fit", str(tmp_path / "x.npz"), "-k", "400", "-o", str(tmp_path / "m")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "documents" in process.stdout.readline()  # the fit has begun
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "Traceback" not in stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
+
+
+def test_demo_finds_topics_in_the_docstrings_of_this_machine():
+    done = run("demo", "-k", 10)
+    lines = done.stdout.splitlines()
+    assert "docstrings of" in done.stdout
+    assert sum("%" in line for line in lines) == 10
+    assert "scipy." in done.stdout
+    assert "whitening" in lines[-1]
+    assert lines[-1].endswith("s in all")
+
+
+def test_module_tokens_are_the_planted_ones():
+    D = planted_topics(50, 3)
+    counts = simulate.dica(D, lambda rng, n: np.tile([30.0, 0, 5], (n, 1)), 40, random_state=0)
+    other = simulate.dica(D, lambda rng, n: np.tile([0, 20.0, 0], (n, 1)), 40, random_state=1)
+    names, tokens = module_tokens(
+        D.T, sp.vstack([counts, other, other[:5]]).tocsr(), ["a"] * 40 + ["b"] * 40 + ["c"] * 5
+    )
+    assert names == ["a", "b"]
+    np.testing.assert_allclose(tokens, [[1200, 0, 200], [0, 800, 0]], atol=100)

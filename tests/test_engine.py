@@ -1,0 +1,191 @@
+"""The sum over blocks: right, in order, and the same bits whatever the threads do."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from threadpoolctl import threadpool_info
+
+from momentopic import DiscreteICA, simulate
+from momentopic.corpus import Corpus
+from momentopic.engine import OrderedSum, ThreadEngine, available_cores, get_engine, single_threaded_blas
+from momentopic.moments import dica_moments, lda_moments, vocabulary_projections, whiten
+
+from .conftest import planted_topics
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    D = planted_topics(150, 5)
+    X = simulate.gamma_poisson(D, np.full(5, 0.3), 12_000, mean_length=60)
+    corpus = Corpus(X)
+    assert corpus.n_blocks >= 8
+    return corpus
+
+
+def totals(block, scale):
+    return np.bincount(block.indices, block.counts * scale, minlength=block.n_words), np.array([block.n_docs * 1.0])
+
+
+def failing(block, where):
+    if block.first == where:
+        raise ZeroDivisionError("block failed")
+    return (np.zeros(1),)
+
+
+def staggered(block, delays, seen):
+    time.sleep(delays[block.first])
+    seen.append(block.first)
+    # sums of such numbers depend on the order of the additions
+    return (np.full(3, 1.1 ** (block.first % 97) / 3),)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_sum_is_the_sum_over_all_documents(corpus, n_threads):
+    words, n_docs = ThreadEngine(n_threads).sum(totals, corpus, 0.5)
+    np.testing.assert_allclose(words, np.asarray(corpus.counts.sum(axis=0)).ravel() / 2)
+    assert n_docs[0] == 12_000
+
+
+def test_ordered_sum_gives_the_same_bits_for_every_order_of_arrival():
+    parts = [np.array([10.0**p, 1 / (p + 4)]) for p in (16, 0, -3, 15, 2)]
+    expected = ((((parts[0] + parts[1]) + parts[2]) + parts[3]) + parts[4]).tobytes()
+    naive = set()
+    for order in itertools.permutations(range(5)):
+        ordered = OrderedSum()
+        for i in order:
+            ordered.add(i, (parts[i].copy(),))
+        assert ordered.result()[0].tobytes() == expected
+        naive.add(sum((parts[i] for i in order), np.zeros(2)).tobytes())
+    assert len(naive) > 1  # the order does matter, or this test would prove nothing
+
+
+def test_a_missing_part_is_noticed():
+    ordered = OrderedSum()
+    ordered.add(1, (np.ones(1),))
+    with pytest.raises(RuntimeError, match="missing"):
+        ordered.result()
+
+
+def test_shuffled_completion_order_gives_the_same_bits(corpus):
+    firsts = [corpus.block(i).first for i in range(corpus.n_blocks)]
+    reference = ThreadEngine(1).sum(staggered, corpus, dict.fromkeys(firsts, 0.0), [])
+    orders = set()
+    for seed in range(3):
+        delays = dict(zip(firsts, np.random.default_rng(seed).uniform(0, 0.03, len(firsts)), strict=True))
+        seen: list[int] = []
+        result = ThreadEngine(4).sum(staggered, corpus, delays, seen)
+        orders.add(tuple(seen))
+        assert result[0].tobytes() == reference[0].tobytes()
+    assert len(orders | {tuple(firsts)}) > 1  # the blocks did complete out of order
+
+
+class Shuffled:
+    """An engine that computes the blocks in a random order."""
+
+    def __init__(self, seed):
+        self.seed = seed
+
+    def sum(self, function, corpus, *args, **kwargs):
+        ordered = OrderedSum()
+        with single_threaded_blas():
+            for i in np.random.default_rng(self.seed).permutation(corpus.n_blocks):
+                ordered.add(i, function(corpus.block(i), *args, **kwargs))
+        return ordered.result()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"algorithm": "tpm"}, {"algorithm": "spectral"}, {"projections": "vocabulary"}, {"moments": "lda", "c0": 1.5}],
+)
+def test_a_fit_gives_the_same_bits_for_any_number_of_threads_and_any_order(corpus, options):
+    models = [
+        DiscreteICA(5, engine=engine, **options).fit(corpus)
+        for engine in (ThreadEngine(1), ThreadEngine(2), ThreadEngine(7), Shuffled(0), Shuffled(1), "auto")
+    ]
+    for model in models[1:]:
+        assert model.components_.tobytes() == models[0].components_.tobytes()
+        assert model.concentration_.tobytes() == models[0].concentration_.tobytes()
+        assert model.eigenvalues_.tobytes() == models[0].eigenvalues_.tobytes()
+
+
+def test_the_bits_do_not_depend_on_how_many_threads_blas_has(corpus):
+    from threadpoolctl import threadpool_limits
+
+    results = []
+    for limit in (1, 2):
+        with threadpool_limits(limit, user_api="blas"):
+            for make in (dica_moments, lambda X: lda_moments(X, 1.5)):
+                moments = make(corpus)
+                white = whiten(moments, 5)
+                matrices, tensor = vocabulary_projections(moments, white)
+                results.append((limit, [white.W.tobytes(), matrices.tobytes(), tensor.tobytes()]))
+    assert results[0][1] == results[2][1]
+    assert results[1][1] == results[3][1]
+
+
+def test_blas_is_held_to_one_thread_and_put_back():
+    def threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    before = threads()
+    with single_threaded_blas():
+        assert set(threads()) == {1}
+    assert threads() == before
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_an_error_in_a_block_reaches_the_caller_and_leaves_no_thread(corpus, n_threads):
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError, match="block failed"):
+        ThreadEngine(n_threads).sum(failing, corpus, corpus.block(2).first)
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_progress_is_told_after_each_block(corpus, n_threads):
+    calls = []
+    ThreadEngine(n_threads, progress=lambda done, total: calls.append((done, total))).sum(totals, corpus, 1.0)
+    assert calls == [(i + 1, corpus.n_blocks) for i in range(corpus.n_blocks)]
+
+
+def test_engines_by_name():
+    assert isinstance(get_engine("auto"), ThreadEngine)
+    assert isinstance(get_engine("threads"), ThreadEngine)
+    engine = Shuffled(0)
+    assert get_engine(engine) is engine
+    for bad in ("gpu", 3, None, np.ones(2)):
+        with pytest.raises(ValueError, match="engine must be 'auto', 'threads' or an object with a method sum"):
+            get_engine(bad)
+    with pytest.raises(ValueError, match="n_threads must be at least 1"):
+        ThreadEngine(0)
+    assert available_cores() >= 1
+
+
+def test_block_boundaries_depend_on_the_corpus_alone_and_cover_it():
+    rng = np.random.default_rng(0)
+    for n_docs, n_words, density in ((3, 5, 1.0), (5000, 50, 0.9), (20_000, 300, 0.05), (4, 100_000, 0.01)):
+        X = sp.random(n_docs, n_words, density, format="csr", random_state=rng)
+        X.data = np.ceil(X.data * 5)
+        corpus = Corpus(X)
+        assert corpus.boundaries[0] == 0
+        assert corpus.boundaries[-1] == n_docs
+        assert (np.diff(corpus.boundaries) > 0).all()
+        blocks = [corpus.block(i) for i in range(corpus.n_blocks)]
+        assert (sp.vstack([block.matrix() for block in blocks]) != X).nnz == 0
+        np.testing.assert_allclose(
+            np.concatenate([block.lengths() for block in blocks]), np.asarray(X.sum(axis=1)).ravel()
+        )
+
+
+def test_a_huge_document_does_not_make_an_empty_block():
+    X = np.zeros((50, 2000), dtype=np.int64)
+    X[:, 0] = 1
+    X[3] = 1
+    corpus = Corpus(np.repeat(X, 40, axis=0))
+    assert (np.diff(corpus.boundaries) > 0).all()

@@ -1,0 +1,183 @@
+"""Every format in, and every way a file can be damaged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from momentopic.corpus import InputFileError, read_corpus
+from momentopic.corpus.docstrings import installed_docstrings
+
+from .conftest import shared
+
+X = np.array([[2, 0, 1, 0], [0, 3, 0, 0], [0, 0, 0, 0], [1, 1, 0, 7]])
+WORDS = ["ape", "bee", "cat", "dog"]
+UCI = "4\n4\n6\n1 1 2\n1 3 1\n2 2 3\n4 1 1\n4 2 1\n4 4 7\n"
+LDA_C = "2 0:2 2:1\n1 1:3\n0\n3 0:1 1:1 3:7\n"
+
+
+def write(path, text):
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def write_counts(folder, name):
+    path = folder / name
+    if name.endswith(".npz"):
+        sp.save_npz(path, sp.csr_matrix(X))
+    elif ".mtx" in name:
+        scipy.io.mmwrite(folder / "plain.mtx", sp.coo_matrix(X))
+        write(path, (folder / "plain.mtx").read_text())
+    else:
+        write(path, UCI if name.startswith("docword") else LDA_C)
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.mtx", "x.mtx.gz", "docword.x.txt", "docword.x.txt.gz", "x.dat"])
+def test_counts_in_every_format(tmp_path, name):
+    path = write_counts(tmp_path, name)
+    corpus = read_corpus(path)
+    np.testing.assert_array_equal(corpus.counts.toarray(), X)
+    assert corpus.vocabulary is None
+    given = write(tmp_path / "words.txt", "\n".join(WORDS) + "\n")
+    assert read_corpus(path, vocabulary=given).vocabulary == WORDS
+    write(tmp_path / "vocab.txt", "\n".join(WORDS) + "\n")
+    assert read_corpus(path).vocabulary == WORDS
+
+
+def test_uci_vocabulary_is_found_by_its_name(tmp_path):
+    write(tmp_path / "vocab.txt", "not these\n")
+    write(tmp_path / "vocab.x.txt", "\n".join(WORDS))
+    assert read_corpus(write(tmp_path / "docword.x.txt.gz", UCI)).vocabulary == WORDS
+
+
+def test_lda_c_takes_the_number_of_words_from_the_vocabulary(tmp_path):
+    path = write(tmp_path / "x.dat", LDA_C)
+    words = write(tmp_path / "words.txt", "\n".join([*WORDS, "eel"]))
+    assert read_corpus(path, vocabulary=words).shape == (4, 5)
+
+
+@pytest.mark.parametrize("name", ["docs.jsonl", "docs.jsonl.gz", "folder"])
+def test_texts(tmp_path, name):
+    texts = ["The cats chase the dog", "a DOG and the cats", "bees, bees and 2 dogs", "naïve cats"]
+    path = tmp_path / name
+    if name == "folder":
+        (path / "sub").mkdir(parents=True)
+        for i, text in enumerate(texts):
+            write((path if i < 3 else path / "sub") / f"{i}.txt", text)
+    else:
+        write(path, "".join(json.dumps({"body": text}) + "\n\n" for text in texts))
+    corpus = read_corpus(path, text_field="body", min_df=1, max_df=1.0)
+    assert corpus.vocabulary == ["bees", "cats", "chase", "dog", "dogs", "naïve"]
+    np.testing.assert_array_equal(corpus.counts.toarray()[2], [2, 0, 0, 0, 1, 0])
+    assert read_corpus(path, text_field="body", min_df=2, max_df=1.0).vocabulary == ["cats", "dog"]
+    assert "the" in read_corpus(path, text_field="body", min_df=2, max_df=1.0, stop_words=None).vocabulary
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("docword.x.txt", UCI[:-6], "is truncated: it announces 6 entries and holds 5"),
+        ("docword.x.txt", "4\nfour\n6\n", "not a UCI bag of words: its first three lines"),
+        ("docword.x.txt", UCI.replace("4 4 7", "5 4 7"), "line 9: document 5 is not in 1..4"),
+        ("docword.x.txt", UCI.replace("1 3 1", "1 0 1"), "line 5: word 0 is not in 1..4"),
+        ("docword.x.txt", UCI.replace("4 4 7", "4 4"), "cannot be read"),
+        ("docword.x.txt", UCI.replace("4 4 7", "4 4 x"), "cannot be read"),
+        ("docword.x.txt", UCI.replace("4 4 7", "4 4 -7"), "counts cannot be negative"),
+        ("docword.x.txt", "4\n4\n0\n", "every one of the 4 documents is empty"),
+        ("x.dat", LDA_C[:-5], "line 4 announces 3 words and holds 2"),
+        ("x.dat", LDA_C.replace("3:7", "3:"), "line 4: expected 'n word:count"),
+        ("x.dat", LDA_C.replace("3:7", "-3:7"), "word -3 is negative"),
+        ("x.dat", "", "empty"),
+        ("x.mtx", "%%MatrixMarket matrix coordinate integer general\n4 4 6\n1 1 2\n", "cannot be read"),
+        ("x.mtx", "nonsense", "cannot be read"),
+        ("x.npz", "PK\x03\x04 cut off", "truncated|cannot be read"),
+        ("x.jsonl", '{"text": "one two"}\n{"text": "thr', "line 2 is not JSON.*may be truncated"),
+        ("x.jsonl", '{"body": "one"}\n', "line 1 has no text in the field 'text' \\(it has: body\\)"),
+        ("x.jsonl", "[1, 2]\n", "line 1 has no text"),
+        ("x.csv", "a,b\n", "format of .* is not known from its name"),
+    ],
+)
+def test_damaged_files_are_named_with_the_reason(tmp_path, name, text, message):
+    path = write(tmp_path / name, text)
+    with pytest.raises(InputFileError, match=message) as error:
+        read_corpus(path)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.mtx.gz", "docword.x.txt.gz"])
+def test_truncated_archives(tmp_path, name):
+    path = write_counts(tmp_path, name)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputFileError, match="truncated"):
+        read_corpus(path)
+
+
+def test_binary_where_text_should_be(tmp_path):
+    for name in ("x.dat", "x.jsonl"):
+        (tmp_path / name).write_bytes(b"\xff\xfe\x00\x01")
+        with pytest.raises(InputFileError, match="not UTF-8"):
+            read_corpus(tmp_path / name)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_bytes(b"caf\xe9")
+    with pytest.raises(InputFileError, match="a.txt is not UTF-8"):
+        read_corpus(tmp_path / "texts")
+
+
+def test_vocabularies_that_do_not_fit(tmp_path):
+    path = write_counts(tmp_path, "x.npz")
+    write(tmp_path / "vocab.txt", "one\ntwo\n")
+    with pytest.raises(InputFileError, match=r"the vocabulary has 2 words but the counts have 4 columns.*vocab\.txt"):
+        read_corpus(path)
+    with pytest.raises(InputFileError, match="word 3 is not in the vocabulary of 2 words"):
+        read_corpus(write(tmp_path / "x.dat", LDA_C))
+    with pytest.raises(FileNotFoundError, match="no vocabulary file"):
+        read_corpus(path, vocabulary=tmp_path / "absent.txt")
+    with pytest.raises(InputFileError, match="holds texts"):
+        read_corpus(write(tmp_path / "t.jsonl", '{"text": "a"}'), vocabulary=tmp_path / "vocab.txt")
+
+
+def test_nothing_there_and_nothing_left(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file or folder"):
+        read_corpus(tmp_path / "absent.npz")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputFileError, match=r"has no \.txt files"):
+        read_corpus(tmp_path / "empty")
+    path = write(tmp_path / "x.jsonl", '{"text": "lonely words"}\n')
+    with pytest.raises(ValueError, match="no words are left of the 1 texts of .* with min_df=5"):
+        read_corpus(path)
+
+
+def test_real_counts_and_their_words():
+    corpus = read_corpus(shared("datasets", "ap", "counts.npz"))
+    assert corpus.shape == (2243, 10473)
+    assert corpus.counts.nnz == 302_025
+    assert len(corpus.vocabulary) == 10473
+
+
+def test_docstrings_of_a_package(tmp_path):
+    package = tmp_path / "pack" / "sub"
+    package.mkdir(parents=True)
+    (tmp_path / "pack" / "tests").mkdir()
+    long = " ".join(f"word{i}" for i in range(30))
+    (package / "a.py").write_text(
+        f'r"""{long} module."""\nx = """{long} not a docstring\n"""\n\ndef f():\n    """{long} function."""\n'
+        f'def g():\n    """Too short."""\n'
+    )
+    (package / "b.py").write_text(f'"""{long} module."""\n')  # a copy
+    (tmp_path / "pack" / "tests" / "c.py").write_text(f'"""{long} test."""\n')
+    (tmp_path / "single.py").write_text(f'"""{long} single."""\n')
+    (tmp_path / "latin.py").write_bytes(b'"""caf\xe9"""')
+    found = installed_docstrings([tmp_path])
+    assert found.texts == [f"{long} module.", f"{long} function.", f"{long} single."]
+    assert found.modules == ["pack.sub", "pack.sub", "single"]
+    assert len(installed_docstrings([tmp_path], most_of_a_module=1).texts) == 2
+    assert installed_docstrings([tmp_path], most_files=0).texts == []
