@@ -21,12 +21,12 @@ format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.demo
 	$(BIN)/python -m benchmarks.fit
 	$(BIN)/python -m benchmarks.recovery
 
 docs: $(VENV)/.docs
-	$(BIN)/pdoc --docformat numpy --math -o docs/_build momentopic
+	$(BIN)/python docs/build.py
 
 clean:
 	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,6 +6,7 @@ import sys
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -85,10 +86,11 @@ def fit(
     from momentopic.engine import ThreadEngine
 
     persist.check_destination(output)  # before any work
-    corpus = read_corpus(
-        input, vocabulary=vocab, text_field=text_field, min_df=min_df, max_df=max_df,
-        stop_words=None if keep_stop_words else "english",
-    )  # fmt: skip
+    with _working(f"reading {input}"):
+        corpus = read_corpus(
+            input, vocabulary=vocab, text_field=text_field, min_df=min_df, max_df=max_df,
+            stop_words=None if keep_stop_words else "english",
+        )  # fmt: skip
     out = _console()
     out.print(f"{corpus.shape[0]} documents, {corpus.shape[1]} words, {corpus.counts.nnz} nonzeros")
     model = DiscreteICA(
@@ -148,15 +150,16 @@ def simulate(
         D = rng.dirichlet(np.full(words, 20 / words), size=k).T
         c = rng.uniform(0.5, 1.5, size=k)
     c = c0 * c / c.sum()
-    if model is SimulatedModel.gp:
-        X = models.gamma_poisson(D, c, docs, mean_length=mean_length, min_length=min_length, random_state=seed)
-    elif model is SimulatedModel.lda_fix:
-        X = models.lda_fixed(D, c, docs, length=length, random_state=seed)
-    else:
-        X = models.lda_mixed(D, c, docs, fraction=fraction, lengths=(length, length2), random_state=seed)
     truth = output.with_suffix(".truth.npz")
-    _write_whole(truth, lambda file: np.savez_compressed(file, D=D, c=c))
-    _write_whole(output, lambda file: sp.save_npz(file, X))
+    with _working(f"sampling {docs} documents"):
+        if model is SimulatedModel.gp:
+            X = models.gamma_poisson(D, c, docs, mean_length=mean_length, min_length=min_length, random_state=seed)
+        elif model is SimulatedModel.lda_fix:
+            X = models.lda_fixed(D, c, docs, length=length, random_state=seed)
+        else:
+            X = models.lda_mixed(D, c, docs, fraction=fraction, lengths=(length, length2), random_state=seed)
+        _write_whole(truth, lambda file: np.savez_compressed(file, D=D, c=c))
+        _write_whole(output, lambda file: sp.save_npz(file, X))
     _console().print(
         f"{X.shape[0]} documents of {X.sum() / X.shape[0]:.1f} tokens over {X.shape[1]} words in {output}, "
         f"the true topics in {truth}",
@@ -173,8 +176,8 @@ def demo(
     from momentopic.demo import demonstrate
 
     out = _console()
-    out.print("Reading the docstrings of the Python packages installed here ...")
-    found = demonstrate(k, seed)
+    with _working("reading the docstrings of the Python packages installed here"):
+        found = demonstrate(k, seed)
     out.print(f"{found.n_docs} docstrings of {found.n_modules} modules, {found.n_words} words, {k} topics:\n")
     rows = [
         (f"{share:.1%}", " ".join(word for word, _ in words), ", ".join(modules))
@@ -199,6 +202,14 @@ def _console() -> Console:
 
     # output to a pipe is not a terminal of 80 columns
     return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+
+
+def _working(text: str) -> AbstractContextManager[object]:
+    """Show on a terminal that something is going on."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console.status(text) if console.is_terminal else nullcontext()
 
 
 def _print_table(out: Console, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

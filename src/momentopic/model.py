@@ -236,7 +236,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
         self.concentration_ = solution.concentration
         self.rate_ = solution.rate
         for name in ("intensity_mean_", "intensity_variance_", "intensity_third_cumulant_"):
-            vars(self).pop(name, None)  # of an earlier fit
+            if hasattr(self, name):  # of an earlier fit
+                delattr(self, name)
         if solution.intensity is not None:
             self.intensity_mean_ = solution.intensity.mean
             self.intensity_variance_ = solution.intensity.variance

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -12,26 +11,10 @@ from momentopic import recover
 from momentopic._types import FloatArray
 from momentopic.diagonalize import Diagonalization, joint_diagonalize, random_projections, spectral, tensor_power
 from momentopic.diagonalize.joint import random_directions
+from momentopic.moments.base import AnyMoments
 from momentopic.moments.vocabulary import vocabulary_projections
 from momentopic.moments.whiten import Whitening, whiten
 from momentopic.progress import Steps
-
-
-class AnyMoments(Protocol):
-    """What is asked of moments: `DICAMoments`, `LDAMoments` and `PopulationMoments` have it."""
-
-    mean: FloatArray
-    mean_length: float
-
-    def second(self, V: FloatArray) -> FloatArray: ...  # noqa: D102
-
-    def third(self, W: FloatArray, second: FloatArray | None = None) -> FloatArray: ...  # noqa: D102
-
-    def projected(self, W: FloatArray, v: FloatArray, second: FloatArray | None = None) -> FloatArray: ...  # noqa: D102
-
-    def third_by_word(  # noqa: D102
-        self, W: FloatArray, second: FloatArray | None = None, words: int | None = None
-    ) -> Iterable[tuple[slice, FloatArray]]: ...
 
 
 @dataclass(frozen=True, eq=False)

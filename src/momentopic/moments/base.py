@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +27,32 @@ class SecondOrder(Protocol):
 
     def second(self, V: FloatArray) -> FloatArray:
         """Return S V for V of shape (M, r)."""
+        ...
+
+
+class AnyMoments(SecondOrder, Protocol):
+    """What a whole solution needs: `DICAMoments`, `LDAMoments` and `PopulationMoments` have it.
+
+    `second` is everywhere S W' if it is known, of shape (M, K).
+    """
+
+    @property
+    def mean_length(self) -> float:
+        """The mean number of tokens of a document."""
+        ...
+
+    def third(self, W: FloatArray, second: FloatArray | None = None) -> FloatArray:
+        """Return T(W', W', W'), of shape (K, K, K)."""
+        ...
+
+    def projected(self, W: FloatArray, v: FloatArray, second: FloatArray | None = None) -> FloatArray:
+        """Return W T(v) W', of shape (K, K)."""
+        ...
+
+    def third_by_word(
+        self, W: FloatArray, second: FloatArray | None = None, words: int | None = None
+    ) -> Iterable[tuple[slice, FloatArray]]:
+        """Yield slices of the vocabulary with their W T(e_m) W', as upper triangles."""
         ...
 
 

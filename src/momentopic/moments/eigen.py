@@ -135,7 +135,7 @@ def _new_directions(
     """Factor Z = newest @ remainder with orthonormal columns orthogonal to the basis.
 
     Where the basis spans an invariant subspace already, Z has not full rank: its null directions are replaced by
-    random ones, which S may still have something to say about, and their rows of the remainder are zero.
+    random ones, which S may still have something to say about; their rows of the remainder are rounding errors.
     """
     newest, R, pivots = scipy.linalg.qr(Z, mode="economic", pivoting=True)
     remainder = np.empty_like(R)
@@ -143,7 +143,6 @@ def _new_directions(
     negligible = scale * np.finfo(np.float64).eps * np.sqrt(len(Z))
     rank = int(np.count_nonzero(abs(np.diag(R)) > negligible))
     if rank < Z.shape[1]:
-        remainder[rank:] = 0.0
         spanned = np.concatenate([basis, newest[:, :rank]], axis=1)
         fresh = rng.standard_normal((len(Z), Z.shape[1] - rank))
         fresh = np.linalg.qr(_orthogonalised(fresh, spanned)[1])[0]

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
-
 import numpy as np
 import scipy.linalg
 
 from momentopic._types import FloatArray
 from momentopic.engine.blas import single_threaded_blas
+from momentopic.moments.base import AnyMoments
 from momentopic.moments.whiten import Whitening
 
 
-class ByWord(Protocol):
-    """Moments whose tensor can be projected on the words in turn."""
-
-    def third_by_word(
-        self, W: FloatArray, second: FloatArray | None = None, words: int | None = None
-    ) -> Iterable[tuple[slice, FloatArray]]:
-        """Yield slices of the vocabulary with their W T(e_m) W', as upper triangles."""
-        ...
-
-
-def vocabulary_projections(moments: ByWord, whitening: Whitening) -> tuple[FloatArray, FloatArray]:
+def vocabulary_projections(moments: AnyMoments, whitening: Whitening) -> tuple[FloatArray, FloatArray]:
     """Return matrices that are jointly diagonalised exactly as all M matrices W T(e_m) W' are, and the tensor.
 
     The criterion Σ_m ‖off(V B_m V')‖² is quadratic in the B_m: it depends on them through Σ_m vec(B_m) vec(B_m)'
