@@ -139,6 +139,15 @@ def test_blas_is_held_to_one_thread_and_put_back():
     assert threads() == before
 
 
+def blas_threads(block):
+    return (np.array([max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")]),)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_blas_is_held_to_one_thread_inside_the_blocks(corpus, n_threads):
+    assert ThreadEngine(n_threads).sum(blas_threads, corpus)[0][0] == corpus.n_blocks
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_an_error_in_a_block_reaches_the_caller_and_leaves_no_thread(corpus, n_threads):
     before = threading.active_count()

@@ -32,19 +32,17 @@ def vocabulary_projections(moments: AnyMoments, whitening: Whitening) -> tuple[F
     """
     W = whitening.W
     K = len(W)
-    k, l = np.triu_indices(K)
-    # an entry off the diagonal stands for two of the matrix: with √2 the triangle has the norm of the whole
-    weight = np.where(k == l, 1.0, np.sqrt(2.0))
-    R = np.empty((0, len(k)))
-    tensor = np.zeros((K, len(k)))
+    n_pairs = K * (K + 1) // 2
+    R = np.empty((0, n_pairs))
+    tensor = np.zeros((K, n_pairs))
     for words, triangles in moments.third_by_word(W, second=whitening.unwhiten):
         with single_threaded_blas():
             tensor += W[:, words] @ triangles
-            R = np.concatenate([R, triangles * weight])
-            if len(R) > len(k):
+            R = np.concatenate([R, triangles])
+            if len(R) > n_pairs:
                 (R,) = scipy.linalg.qr(R, mode="r", overwrite_a=True, check_finite=False)
-                R = R[: len(k)]
-    return _unpacked(R / weight, K), _unpacked(tensor, K)
+                R = R[:n_pairs]
+    return _unpacked(R, K), _unpacked(tensor, K)
 
 
 def _unpacked(triangles: FloatArray, K: int) -> FloatArray:
