@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ def parameters() -> tuple[np.ndarray, np.ndarray]:
     return D, 0.5 * c / c.sum()
 
 
-def measure(n_docs: int) -> dict[str, float]:
+def measure(n_docs: int) -> dict[str, Any]:
     """Fit in this process; meant for a fresh one."""
     D, c = parameters()
     X = simulate.gamma_poisson(D, c, n_docs, mean_length=200, random_state=0)
@@ -51,6 +52,7 @@ def measure(n_docs: int) -> dict[str, float]:
         model = DiscreteICA(50).fit(X)
         seconds.append(time.perf_counter() - begin)
     return {
+        "fitter": "momentopic",
         "N": n_docs,
         "nonzeros": int(X.nnz),
         "seconds": round(min(seconds), 3),
@@ -61,7 +63,7 @@ def measure(n_docs: int) -> dict[str, float]:
     }
 
 
-def measure_peer(n_docs: int) -> dict[str, float]:
+def measure_peer(n_docs: int) -> dict[str, Any]:
     """One online pass of scikit-learn's LDA over the same corpus."""
     from sklearn.decomposition import LatentDirichletAllocation
 
@@ -71,13 +73,18 @@ def measure_peer(n_docs: int) -> dict[str, float]:
     model = LatentDirichletAllocation(50, learning_method="online", max_iter=1, n_jobs=-1, random_state=0).fit(X)
     seconds = time.perf_counter() - begin
     topics = model.components_ / model.components_.sum(axis=1, keepdims=True)
-    return {"N": n_docs, "seconds": round(seconds, 2), "l1": round(metrics.recovery_error(topics, D), 4)}
+    return {
+        "fitter": "scikit-learn LDA, one online pass",
+        "N": n_docs,
+        "seconds": round(seconds, 2),
+        "l1": round(metrics.recovery_error(topics, D), 4),
+    }
 
 
-def in_a_fresh_process(name: str, n_docs: int) -> dict[str, float]:
+def in_a_fresh_process(name: str, n_docs: int) -> dict[str, Any]:
     code = f"import json; from benchmarks.fit import {name} as f; print(json.dumps(f({n_docs})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    result: dict[str, float] = json.loads(done.stdout)
+    result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 
@@ -92,12 +99,6 @@ def main() -> None:
         print(*(f"{key} {value}" for key, value in rows[-1].items()), sep="  ", flush=True)
     slope = np.polyfit(np.log([row["N"] for row in rows]), np.log([row["seconds"] for row in rows]), 1)[0]
     print(f"seconds grow as N^{slope:.2f}")
-    results = HERE / "results"
-    results.mkdir(exist_ok=True)
-    with (results / "fit.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
     if not arguments.no_peer:
         n_docs = 50_000 if 50_000 in arguments.sizes else max(arguments.sizes)
         ours = next(row for row in rows if row["N"] == n_docs)
@@ -106,6 +107,13 @@ def main() -> None:
             f"N {n_docs}: scikit-learn's LDA, one online pass: {peer['seconds']} s, l1 {peer['l1']}; momentopic: "
             f"{ours['seconds']} s, l1 {ours['l1']}; ratio {peer['seconds'] / ours['seconds']:.0f}"
         )
+        rows.append(peer)
+    results = HERE / "results"
+    results.mkdir(exist_ok=True)
+    with (results / "fit.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), restval="")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 if __name__ == "__main__":

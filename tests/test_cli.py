@@ -164,3 +164,20 @@ def test_module_tokens_are_the_planted_ones():
     )
     assert names == ["a", "b"]
     np.testing.assert_allclose(tokens, [[1200, 0, 200], [0, 800, 0]], atol=100)
+
+
+def test_words_are_not_markup(simulated, tmp_path):
+    words = ["[unk]", "[bold]", "a[b]c", "[/foo]", ":smile:"] * 30
+    (tmp_path / "words.txt").write_text("\n".join(words))
+    run("fit", simulated / "x.npz", "-k", 2, "-o", tmp_path / "m", "--vocab", tmp_path / "words.txt")
+    shown = run("topics", tmp_path / "m", "-n", 150).stdout
+    for word in set(words):
+        assert shown.count(word) == 60
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off", b"\x93NUMPY"])
+def test_damaged_parameters(tmp_path, content):
+    (tmp_path / "p.npz").write_bytes(content)
+    done = run("simulate", tmp_path / "x.npz", "--parameters", tmp_path / "p.npz", code=2)
+    assert "truncated" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -92,3 +92,20 @@ def test_vocabulary():
     assert "4 documents x 3 words" in repr(corpus)
     with pytest.raises(ValueError, match="the vocabulary has 2 words but the counts have 3 columns"):
         Corpus(X, ["a", "b"])
+
+
+@pytest.mark.parametrize(("indices", "indptr"), [([0, 5], [0, 1, 2]), ([0, -1], [0, 1, 2]), ([0, 1], [0, 2, 1])])
+def test_damaged_sparse_matrices(indices, indptr):
+    Y = sp.csr_matrix((2, 3), dtype=np.int32)
+    Y.data, Y.indices, Y.indptr = np.ones(2, np.int32), np.array(indices, np.int32), np.array(indptr, np.int32)
+    with pytest.raises(CountsError, match="damaged: its indices do not fit its shape"):
+        Corpus(Y)
+
+
+def test_blocks_of_so_many_documents():
+    corpus = Corpus(np.repeat(X, 3, axis=0), ["a", "b", "c"])
+    cut = corpus.cut(5)
+    assert list(cut.boundaries) == [0, 5, 10, 12]
+    assert cut.vocabulary == corpus.vocabulary
+    assert [cut.block(i).first for i in range(cut.n_blocks)] == [0, 5, 10]
+    assert corpus.n_blocks == 1

@@ -185,3 +185,25 @@ def test_spectral_of_a_given_projection():
     assert found.off < 1e-20
     with pytest.raises(ValueError, match="shape"):
         spectral(np.ones(3))
+
+
+@pytest.mark.parametrize(
+    "matrices",
+    [[[[0.0, 1.0], [1.0, 0.0]]], [[[1.0, 1.0], [1.0, 1.0]]], [[[2.0, -1.0], [-1.0, 2.0]], [[0.0, 3.0], [3.0, 0.0]]]],
+)
+def test_a_saddle_of_the_criterion_is_left(matrices):
+    # the best angle is π/4 and the criterion is stationary at 0
+    found = joint_diagonalize(np.array(matrices))
+    assert found.off < 1e-25
+    assert found.converged
+
+
+def test_directions_that_nothing_tells_apart_are_left_alone():
+    """A tensor that is zero but for noise in some directions has no best angle there: no endless rotation."""
+    rng = np.random.default_rng(0)
+    A = np.zeros((6, 6, 6))
+    A[:3, :3, :3] = odeco(3)[0]
+    noise = 1e-17 * rng.standard_normal((6, 6, 6))
+    A += sum(noise.transpose(axes) for axes in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)))
+    assert joint_diagonalize(A).n_sweeps < 12
+    assert joint_diagonalize(np.eye(5)[None] * 3).n_sweeps == 1

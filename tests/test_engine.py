@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from momentopic import DiscreteICA, simulate
 from momentopic.corpus import Corpus
+from momentopic.diagonalize import joint_diagonalize, random_projections, spectral, tensor_power
 from momentopic.engine import OrderedSum, ThreadEngine, available_cores, get_engine, single_threaded_blas
 from momentopic.moments import dica_moments, lda_moments, vocabulary_projections, whiten
 
@@ -114,19 +116,58 @@ def test_a_fit_gives_the_same_bits_for_any_number_of_threads_and_any_order(corpu
         assert model.eigenvalues_.tobytes() == models[0].eigenvalues_.tobytes()
 
 
-def test_the_bits_do_not_depend_on_how_many_threads_blas_has(corpus):
-    from threadpoolctl import threadpool_limits
+@pytest.fixture(scope="module")
+def wide_corpus():
+    """Large enough for BLAS to use its threads: with them free, these bits do change."""
+    return Corpus(simulate.gamma_poisson(planted_topics(8000, 40), np.full(40, 0.05), 1500, mean_length=100))
 
-    results = []
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"projections": "random"}, {"algorithm": "spectral"}, {"algorithm": "tpm"}, {"moments": "lda", "c0": 2.0}],
+)
+def test_the_bits_of_a_fit_do_not_depend_on_how_many_threads_blas_has(wide_corpus, options):
+    bits = []
     for limit in (1, 2):
         with threadpool_limits(limit, user_api="blas"):
-            for make in (dica_moments, lambda X: lda_moments(X, 1.5)):
-                moments = make(corpus)
-                white = whiten(moments, 5)
-                matrices, tensor = vocabulary_projections(moments, white)
-                results.append((limit, [white.W.tobytes(), matrices.tobytes(), tensor.tobytes()]))
-    assert results[0][1] == results[2][1]
-    assert results[1][1] == results[3][1]
+            model = DiscreteICA(30, **options).fit(wide_corpus)
+        bits.append({name: np.array(value).tobytes() for name, value in vars(model).items() if name.endswith("_")})
+        del bits[-1]["timings_"]
+    assert bits[0] == bits[1]
+
+
+def test_the_bits_of_the_steps_do_not_depend_on_how_many_threads_blas_has(wide_corpus):
+    rng = np.random.default_rng(0)
+    v, bits = rng.standard_normal(8000), []
+    for limit in (1, 2):
+        with threadpool_limits(limit, user_api="blas"):
+            for moments in (dica_moments(wide_corpus), lda_moments(wide_corpus, 2.0)):
+                white = whiten(moments, 12)
+                tensor = moments.third(white.W)
+                parts = [
+                    moments.second(v),
+                    white.W,
+                    moments.projected(white.W, v),
+                    *vocabulary_projections(moments, white),
+                    random_projections(tensor, 30),
+                    joint_diagonalize(tensor).V,
+                    tensor_power(tensor).V,
+                    spectral(tensor).diagonals,
+                ]
+                bits.append([part.tobytes() for part in parts])
+    assert bits[0] == bits[2]
+    assert bits[1] == bits[3]
+
+
+def test_fits_in_several_threads_at_once_leave_blas_as_it_was(corpus):
+    def threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(4) as pool:
+        before = threads()
+        models = list(pool.map(lambda _: DiscreteICA(5).fit(corpus), range(8)))
+        assert threads() == before
+    assert len({model.components_.tobytes() for model in models}) == 1
 
 
 def test_blas_is_held_to_one_thread_and_put_back():
@@ -198,3 +239,53 @@ def test_a_huge_document_does_not_make_an_empty_block():
     X[3] = 1
     corpus = Corpus(np.repeat(X, 40, axis=0))
     assert (np.diff(corpus.boundaries) > 0).all()
+
+
+def waiting_for_the_first(block, release, started):
+    started.append(block.first)
+    if block.first == 0:
+        release.wait(10)
+    return (np.array([float(block.first)]),)
+
+
+def test_a_slow_block_does_not_let_the_others_pile_up(corpus):
+    """Parts that wait to be added are dense arrays: their number is bounded however slow the first block is."""
+    release, started = threading.Event(), []
+    timer = threading.Timer(0.5, release.set)
+    timer.start()
+    ThreadEngine(2).sum(waiting_for_the_first, corpus, release, started)
+    timer.join()
+    assert len(started) == corpus.n_blocks
+    started.clear()
+    release.clear()
+    thread = threading.Thread(target=ThreadEngine(2).sum, args=(waiting_for_the_first, corpus, release, started))
+    thread.start()
+    time.sleep(0.3)
+    pending = len(started)
+    release.set()
+    thread.join()
+    assert pending <= 4 < corpus.n_blocks
+
+
+def rows(block, factor):
+    return block.lengths() * factor, np.arange(block.first, block.first + block.n_docs)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_map_gives_a_row_for_each_document_in_order(corpus, n_threads):
+    lengths, numbers = ThreadEngine(n_threads).map(rows, corpus.cut(700), 2.0)
+    np.testing.assert_array_equal(numbers, np.arange(12_000))
+    np.testing.assert_array_equal(lengths, 2 * np.asarray(corpus.counts.sum(axis=1)).ravel())
+
+
+class Counting(ThreadEngine):
+    calls = 0
+
+    def sum(self, *args, **kwargs):
+        type(self).calls += 1
+        return super().sum(*args, **kwargs)
+
+
+def test_an_engine_of_the_users_own_is_used_as_it_is(corpus):
+    DiscreteICA(3, engine=Counting(2)).fit(corpus)
+    assert Counting.calls > 3

@@ -103,6 +103,9 @@ def test_texts(tmp_path, name):
         ("x.jsonl", '{"text": "one two"}\n{"text": "thr', "line 2 is not JSON.*may be truncated"),
         ("x.jsonl", '{"body": "one"}\n', "line 1 has no text in the field 'text' \\(it has: body\\)"),
         ("x.jsonl", "[1, 2]\n", "line 1 has no text"),
+        ("x.jsonl", "[" * 100_000, "cannot be read"),
+        ("x.dat", LDA_C.replace("3:7", f"3:{10**30}"), "cannot be read"),
+        ("docword.x.txt", UCI.replace("4\n", f"{10**30}\n", 1), "cannot be read"),
         ("x.csv", "a,b\n", "format of .* is not known from its name"),
     ],
 )
@@ -152,7 +155,7 @@ def test_nothing_there_and_nothing_left(tmp_path):
     with pytest.raises(InputFileError, match=r"has no \.txt files"):
         read_corpus(tmp_path / "empty")
     path = write(tmp_path / "x.jsonl", '{"text": "lonely words"}\n')
-    with pytest.raises(ValueError, match="no words are left of the 1 texts of .* with min_df=5"):
+    with pytest.raises(ValueError, match="the 1 texts of .* cannot be counted with min_df=5.*"):
         read_corpus(path)
 
 
@@ -181,3 +184,26 @@ def test_docstrings_of_a_package(tmp_path):
     assert found.modules == ["pack.sub", "pack.sub", "single"]
     assert len(installed_docstrings([tmp_path], most_of_a_module=1).texts) == 2
     assert installed_docstrings([tmp_path], most_files=0).texts == []
+
+
+def test_an_array_that_is_not_a_sparse_matrix(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    (tmp_path / "x.npy").rename(tmp_path / "x.npz")
+    with pytest.raises(InputFileError, match="cannot be read"):
+        read_corpus(tmp_path / "x.npz")
+
+
+def test_byte_order_marks_line_ends_and_capitals(tmp_path):
+    mark = "\ufeff"
+    write(tmp_path / "vocab.txt", mark + "\r\n".join(WORDS) + "\r\n\r\n")
+    for name, text in (("docword.x.txt", UCI), ("x.dat", LDA_C)):
+        path = tmp_path / name
+        path.write_bytes((mark + text.replace("\n", "\r\n")).encode())
+        corpus = read_corpus(path)
+        np.testing.assert_array_equal(corpus.counts.toarray(), X)
+        assert corpus.vocabulary == WORDS
+    write(tmp_path / "X.JSONL", mark + '{"text": "ape bee"}\n{"text": "ape"}\n')
+    assert read_corpus(tmp_path / "X.JSONL", min_df=1, max_df=1.0).vocabulary == ["ape", "bee"]
+    (tmp_path / "texts" / "odd.txt").mkdir(parents=True)
+    write(tmp_path / "texts" / "odd.txt" / "a.txt", mark + "ape")
+    assert read_corpus(tmp_path / "texts", min_df=1, max_df=1.0).vocabulary == ["ape"]

@@ -22,7 +22,10 @@ CONTAINERS = [
     *(getattr(sp, f"{kind}_{form}") for kind in ("csr", "csc", "coo", "bsr", "lil", "dok", "dia") for form in
       ("matrix", "array")),
 ]  # fmt: skip
-DTYPES = [np.int8, np.uint8, np.int32, np.int64, np.uint64, np.float32, np.float64]
+DTYPES = [
+    np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64,
+    np.float32, np.float64, np.longdouble, ">i4", ">f8",
+]  # fmt: skip
 
 
 def counts(N=14, M=6, seed=0):
@@ -79,6 +82,8 @@ def test_equal_dense_brute_force_for_every_container(container):
 def test_equal_dense_brute_force_for_every_dtype(dtype):
     X = counts(seed=3)
     for container in (np.asarray, sp.csr_matrix, sp.coo_array):
+        if container is not np.asarray and np.dtype(dtype).byteorder == ">":
+            continue  # scipy itself has no such matrices
         Y = container(X.astype(dtype))
         assert_equals_dense(dica_moments(Y), dica_dense(X), *directions(6))
         assert_equals_dense(lda_moments(Y, C0), lda_dense(X, C0), *directions(6))
@@ -241,3 +246,12 @@ def test_empty_documents_count_for_the_dica_cumulants_with_a_warning():
 def test_c0_must_be_positive(c0):
     with pytest.raises(ValueError, match="c0, the sum of the Dirichlet parameters, must be a positive number"):
         lda_moments(counts(), c0)
+
+
+def test_half_precision_and_flags():
+    X = counts(seed=8)
+    assert_equals_dense(dica_moments(X.astype(np.float16)), dica_dense(X), *directions(6))
+    flags = X > 1
+    flags[:, 0] = True
+    assert_equals_dense(dica_moments(flags), dica_dense(flags), *directions(6))
+    assert_equals_dense(dica_moments(sp.csr_matrix(flags)), dica_dense(flags), *directions(6))

@@ -70,10 +70,13 @@ def test_saving_again_replaces_a_model_but_nothing_else(corpus, folder, tmp_path
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.tex").write_text("x")
     (tmp_path / "file").write_text("x")
-    for name in ("precious", "file"):
-        with pytest.raises(FileExistsError, match="is not a momentopic model, so it will not be replaced"):
+    load(folder).save(tmp_path / "annotated")
+    (tmp_path / "annotated" / "notes.txt").write_text("x")
+    for name in ("precious", "file", "annotated"):
+        with pytest.raises(FileExistsError, match="is not a momentopic model alone, so it will not be replaced"):
             load(folder).save(tmp_path / name)
     assert (tmp_path / "precious" / "thesis.tex").read_text() == "x"
+    assert (tmp_path / "annotated" / "notes.txt").read_text() == "x"
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         load(folder).save(tmp_path / "absent" / "model")
 

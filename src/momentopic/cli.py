@@ -200,8 +200,8 @@ def main() -> None:
 def _console() -> Console:
     from rich.console import Console
 
-    # output to a pipe is not a terminal of 80 columns
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    # words and paths are no markup, and a pipe is not a terminal of 80 columns
+    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 
 
 def _working(text: str) -> AbstractContextManager[object]:
@@ -231,11 +231,18 @@ def _print_seconds(out: Console, seconds: dict[str, float]) -> None:
 def _read_parameters(path: Path) -> tuple[Any, Any]:
     import numpy as np
 
-    with np.load(path) as file:
-        missing = [name for name in ("D", "c") if name not in file]
-        if missing:
-            raise ValueError(f"{path} has no array {' and '.join(missing)}: it must hold D (words x topics) and c")
-        return file["D"], file["c"]
+    from momentopic.corpus.formats import guarded
+
+    def read() -> dict[str, Any]:
+        with path.open("rb") as stream:
+            arrays = np.load(stream)
+            return {name: arrays[name] for name in ("D", "c") if name in arrays}
+
+    found = guarded(path, read)
+    missing = [name for name in ("D", "c") if name not in found]
+    if missing:
+        raise ValueError(f"{path} has no array {' and '.join(missing)}: it must hold D (words x topics) and c")
+    return found["D"], found["c"]
 
 
 def _write_whole(path: Path, write: Callable[[Any], None]) -> None:

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from momentopic.corpus.blocks import Corpus
-from momentopic.engine import ThreadEngine, get_engine
+from momentopic.engine import get_engine
 from momentopic.moments import Moments, dica_moments, lda_moments
 from momentopic.progress import Steps
 from momentopic.solve import Solution, solve
@@ -149,8 +149,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
         seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
         with Steps(self.verbose) as steps:
             engine = get_engine(self.engine)
-            if isinstance(engine, ThreadEngine) and engine.progress is None:
-                engine = ThreadEngine(engine.n_threads, progress=steps.block)
+            if hasattr(engine, "with_progress"):
+                engine = engine.with_progress(steps.block)
             with steps.step("mean"):
                 moments: Moments = (
                     dica_moments(corpus, engine=engine)
@@ -163,7 +163,6 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
                 algorithm=self.algorithm,
                 projections=self.projections,
                 n_projections=self.n_projections,
-                c0=self.c0,
                 random_state=seed,
                 steps=steps,
             )
@@ -183,7 +182,7 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
             "word0", "word1", ... where the model has seen no names.
         """
         check_is_fitted(self)
-        M = self.n_features_in_
+        M = self.components_.shape[1]
         names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
         if names is None:
             names = [f"word{m}" for m in range(M)]

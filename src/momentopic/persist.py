@@ -42,7 +42,8 @@ def save(model: DiscreteICA, path: str | Path) -> None:
     Parameters
     ----------
     model : DiscreteICA
-        Fitted. An `engine` object or a RandomState is not saved: the loaded model has the defaults in their place.
+        Fitted. An `engine` object or a RandomState cannot be saved: the loaded model has "auto" and None in their
+        place.
     path : str or Path
         The folder; its parent must exist.
 
@@ -148,16 +149,18 @@ def check_destination(path: str | Path) -> None:
     if not path.exists() and not path.is_symlink():
         return
     if path.is_dir() and not path.is_symlink():
-        if not any(path.iterdir()):
+        there = {entry.name for entry in path.iterdir()}
+        if not there:
             return
-        try:
-            _read_description(path)
-        except ModelFolderError:
-            pass
-        else:
-            return
+        if there <= {_DESCRIPTION, _ARRAYS}:
+            try:
+                _read_description(path)
+            except ModelFolderError:
+                pass
+            else:
+                return
     raise FileExistsError(
-        f"{path} exists and is not a momentopic model, so it will not be replaced: choose another name"
+        f"{path} exists and is not a momentopic model alone, so it will not be replaced: choose another name"
     )
 
 

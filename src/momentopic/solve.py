@@ -11,6 +11,7 @@ from momentopic import recover
 from momentopic._types import FloatArray
 from momentopic.diagonalize import Diagonalization, joint_diagonalize, random_projections, spectral, tensor_power
 from momentopic.diagonalize.joint import random_directions
+from momentopic.engine.blas import single_threaded_blas
 from momentopic.moments.base import AnyMoments
 from momentopic.moments.vocabulary import vocabulary_projections
 from momentopic.moments.whiten import Whitening, whiten
@@ -54,7 +55,6 @@ def solve(
     algorithm: Literal["jd", "spectral", "tpm"] = "jd",
     projections: Literal["basis", "random", "vocabulary"] = "basis",
     n_projections: int | None = None,
-    c0: float | None = None,
     random_state: int = 0,
     steps: Steps | None = None,
 ) -> Solution:
@@ -67,8 +67,6 @@ def solve(
         The number of topics.
     algorithm, projections, n_projections
         As in `DiscreteICA`.
-    c0 : float, optional
-        For LDA moments, their c0; None means DICA cumulants.
     random_state : int
     steps : Steps, optional
         Times the steps and shows their progress.
@@ -78,6 +76,19 @@ def solve(
     Solution
     """
     steps = steps or Steps()
+    with single_threaded_blas():
+        return _solve(moments, K, algorithm, projections, n_projections, random_state, steps)
+
+
+def _solve(
+    moments: AnyMoments,
+    K: int,
+    algorithm: str,
+    projections: str,
+    n_projections: int | None,
+    random_state: int,
+    steps: Steps,
+) -> Solution:
     with steps.step("whitening"):
         whitening = whiten(moments, K, random_state=random_state)
     if algorithm == "spectral":
@@ -98,7 +109,7 @@ def solve(
                 result = joint_diagonalize(tensor, callback=steps.sweep)
             found = _Diagonalized(result, _contracted(tensor, result.V))
     with steps.step("recovery"):
-        return _recovered(moments, whitening, found, c0)
+        return _recovered(moments, whitening, found)
 
 
 def _spectral(moments: AnyMoments, whitening: Whitening, random_state: int, steps: Steps) -> _Diagonalized:
@@ -125,12 +136,12 @@ def _contracted(tensor: FloatArray, V: FloatArray) -> FloatArray:
     return result
 
 
-def _recovered(moments: AnyMoments, whitening: Whitening, found: _Diagonalized, c0: float | None) -> Solution:
+def _recovered(moments: AnyMoments, whitening: Whitening, found: _Diagonalized) -> Solution:
     directions = recover.directions(whitening, found.result.V)
-    c = recover.concentration(directions, moments.mean, c0=c0)
+    c = recover.concentration(directions, moments.mean, c0=moments.c0)
     order = np.argsort(-c, kind="stable")
     rate, intensity = None, None
-    if c0 is None:
+    if moments.c0 is None:
         rate = recover.rate(c, moments.mean_length)
         # a row of V and its direction may differ by a sign, and then so do their t̃
         signs = np.sign((directions.Z * found.result.V).sum(axis=1))

@@ -98,6 +98,13 @@ class Corpus:
         begin, end = indptr[0], indptr[-1]
         return Block(indptr - begin, self.counts.indices[begin:end], self.counts.data[begin:end], self.shape[1], first)
 
+    def cut(self, documents: int) -> Corpus:
+        """Return the same corpus in blocks of so many documents, for work that is done document by document."""
+        copy = object.__new__(Corpus)
+        vars(copy).update(vars(self))
+        copy.boundaries = np.append(np.arange(0, self.shape[0], documents), self.shape[0]).astype(np.int64)
+        return copy
+
     def __repr__(self) -> str:
         return f"Corpus({self.shape[0]} documents x {self.shape[1]} words, {self.counts.nnz} nonzeros)"
 

@@ -71,10 +71,10 @@ def read_corpus(
     if texts is not None:
         if vocabulary is not None:
             raise InputFileError(f"{path} holds texts, whose words are their own: a vocabulary is for counts")
-        documents = list(_guarded(path, lambda: list(texts)))
+        documents = list(guarded(path, lambda: list(texts)))
         return vectorize(documents, source=str(path), min_df=min_df, max_df=max_df, stop_words=stop_words)
     words = _read_vocabulary(path, vocabulary)
-    X = _guarded(path, lambda: _read_counts(path, None if words is None else len(words)))
+    X = guarded(path, lambda: _read_counts(path, None if words is None else len(words)))
     try:
         return Corpus(X, words)
     except CountsError as error:
@@ -88,7 +88,7 @@ def read_corpus(
 def _text_reader(path: Path, text_field: str) -> Iterator[str] | None:
     if path.is_dir():
         return _folder_texts(path)
-    if path.name.endswith((".jsonl", ".jsonl.gz")):
+    if path.name.lower().endswith((".jsonl", ".jsonl.gz")):
         return _jsonl_texts(path, text_field)
     return None
 
@@ -110,7 +110,7 @@ def _read_counts(path: Path, n_words: int | None) -> Any:
     )
 
 
-def _guarded(path: Path, read: Callable[[], Any]) -> Any:
+def guarded(path: Path, read: Callable[[], Any]) -> Any:
     """Turn what the various readers say of a damaged file into one error that names it."""
     try:
         return read()
@@ -120,14 +120,14 @@ def _guarded(path: Path, read: Callable[[], Any]) -> Any:
         raise InputFileError(f"{path} is truncated or damaged: {error}") from error
     except UnicodeDecodeError as error:
         raise InputFileError(f"{path} is not UTF-8 text: {error}") from error
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, TypeError, OSError, OverflowError, MemoryError, RecursionError) as error:
         raise InputFileError(f"{path} cannot be read, it may be truncated or of another format: {error}") from error
 
 
 def _open_text(path: Path) -> TextIO:
     if path.suffix == ".gz":
-        return cast(TextIO, gzip.open(path, "rt", encoding="utf-8"))
-    return path.open(encoding="utf-8")
+        return cast(TextIO, gzip.open(path, "rt", encoding="utf-8-sig"))
+    return path.open(encoding="utf-8-sig")  # with or without a byte order mark
 
 
 def _read_uci(path: Path) -> sp.csr_matrix:
@@ -205,12 +205,12 @@ def _jsonl_texts(path: Path, field: str) -> Iterator[str]:
 
 
 def _folder_texts(path: Path) -> Iterator[str]:
-    files = sorted(path.rglob("*.txt"))
+    files = sorted(file for file in path.rglob("*.txt") if file.is_file())
     if not files:
         raise InputFileError(f"the folder {path} has no .txt files: it should hold one for each document")
     for file in files:
         try:
-            yield file.read_text(encoding="utf-8")
+            yield file.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
             raise InputFileError(f"{file} is not UTF-8 text: {error}") from error
 
@@ -231,4 +231,5 @@ def _read_vocabulary(path: Path, given: str | Path | None) -> Sequence[str] | No
         return None
     if not file.is_file():
         raise FileNotFoundError(f"there is no vocabulary file {file}")
-    return cast(Sequence[str], _guarded(file, lambda: file.read_text(encoding="utf-8").splitlines()))
+    lines: list[str] = guarded(file, lambda: file.read_text(encoding="utf-8-sig")).rstrip("\n").split("\n")
+    return lines

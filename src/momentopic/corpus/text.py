@@ -45,7 +45,6 @@ def vectorize(
         X = vectorizer.fit_transform(texts)
     except ValueError as error:
         raise ValueError(
-            f"no words are left of the {len(texts)} texts of {source} with min_df={min_df} and max_df={max_df}: "
-            f"{error} Lower min_df or raise max_df."
+            f"the {len(texts)} texts of {source} cannot be counted with min_df={min_df} and max_df={max_df}: {error}"
         ) from error
     return Corpus(X, list(vectorizer.get_feature_names_out()))

@@ -40,6 +40,7 @@ def as_counts(X: Any) -> sp.csr_matrix:
         raise CountsError(
             f"the count matrix is empty: its shape is {csr.shape}. It needs documents as rows and words as columns."
         )
+    _refuse_damaged_indices(csr)
     if not csr.has_canonical_format:
         csr = _widened(csr, copy=True)
         csr.sum_duplicates()
@@ -83,7 +84,9 @@ def _to_csr(X: Any) -> sp.csr_matrix:
             "Reshape your data: a single document is X.reshape(1, -1)."
         )
     _refuse_dtype(array.dtype)
-    return sp.csr_matrix(array)
+    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+        array = array.astype(np.float64)  # scipy has no sparse float16
+    return sp.csr_matrix(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
 def _widened(X: Any, copy: bool) -> Any:
@@ -98,6 +101,18 @@ def _refuse_dtype(dtype: np.dtype[Any]) -> None:
         raise CountsError(
             f"counts must be numbers, got dtype {dtype}. Texts are turned into counts by "
             "sklearn.feature_extraction.text.CountVectorizer."
+        )
+
+
+def _refuse_damaged_indices(csr: sp.csr_matrix) -> None:
+    """Compiled loops trust the indices, which a file or a hand-made matrix may have wrong."""
+    indptr, indices = csr.indptr, csr.indices
+    sound = indptr[0] == 0 and (np.diff(indptr) >= 0).all() and indptr[-1] <= min(len(indices), len(csr.data))
+    used = indices[: indptr[-1]]
+    if not sound or (used.size and (used.min() < 0 or used.max() >= csr.shape[1])):
+        raise CountsError(
+            f"the sparse matrix is damaged: its indices do not fit its shape {csr.shape}. Build it again from its "
+            "source."
         )
 
 

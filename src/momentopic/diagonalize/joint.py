@@ -53,16 +53,18 @@ def joint_diagonalize(
         # the matrix index goes last: the inner loops of a rotation run over it
         A = np.array((V @ stack @ V.T if init is not None else stack).transpose(1, 2, 0), order="C")
         n_sweeps, converged = 0, K == 1
+        negligible = (np.finfo(np.float64).eps ** 2) * float((stack**2).sum())
         while not converged and n_sweeps < max_sweeps:
-            largest = kernels.jacobi.sweep(A, V)
+            largest = kernels.jacobi.sweep(A, V, negligible)
             converged = largest <= tol
             n_sweeps += 1
             if callback is not None:
                 callback(n_sweeps, largest)
         if not converged:
             warnings.warn(
-                f"joint diagonalisation stopped at {max_sweeps} sweeps with rotations still above {tol:g}; "
-                "raise max_sweeps.",
+                f"joint diagonalisation stopped at {max_sweeps} sweeps with rotations still above {tol:g}. Fewer "
+                "topics or more documents make the tensor more nearly diagonal; callers of joint_diagonalize may raise "
+                "max_sweeps.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -93,5 +95,6 @@ def random_projections(tensor: FloatArray, n_projections: int, random_state: int
     array of shape (P, K, K)
     """
     u = random_directions(n_projections, len(tensor), random_state)
-    result: FloatArray = np.einsum("abc,pc->pab", tensor, u, optimize=True)
+    with single_threaded_blas():
+        result: FloatArray = np.einsum("abc,pc->pab", tensor, u, optimize=True)
     return result

@@ -62,7 +62,9 @@ def tensor_power(
             all_converged &= converged
         if not all_converged:
             warnings.warn(
-                f"the tensor power method left a component unconverged after {max_iter} iterations; raise max_iter.",
+                f"the tensor power method left a component unconverged after {2 * max_iter} iterations, as it does "
+                "where the tensor is far from diagonal: algorithm 'jd' is more robust; callers of tensor_power may "
+                "raise max_iter.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

@@ -1,4 +1,4 @@
-"""The one seam of the library: a sum over the blocks of a corpus.
+"""The one seam of the library: a sum over the blocks of a corpus, or a row for each of its documents.
 
 Nothing above this module knows whether the sum is done by threads, a cluster or a GPU. An engine must give the bits
 that the plain loop ``for i in range(n_blocks): total += function(corpus.block(i), *args)`` gives.
@@ -38,6 +38,24 @@ class Engine(Protocol):
         -------
         tuple of arrays
             The element-wise sums, added in block order.
+        """
+        ...
+
+    def map(self, function: BlockFunction[P], corpus: Corpus, *args: P.args, **kwargs: P.kwargs) -> Partial:
+        """Return ``function(block, *args, **kwargs)`` of all blocks, concatenated in block order.
+
+        Parameters
+        ----------
+        function : callable
+            A module-level function that returns a tuple of arrays, one row for each document of the block.
+        corpus : Corpus
+        *args, **kwargs
+            The same for every block.
+
+        Returns
+        -------
+        tuple of arrays
+            One row for each document of the corpus.
         """
         ...
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from copy import copy
 
-from momentopic.corpus.blocks import Corpus
+import numpy as np
+
+from momentopic.corpus.blocks import Block, Corpus
 from momentopic.engine.base import BlockFunction, OrderedSum, P, Partial
 from momentopic.engine.blas import single_threaded_blas
-
-T = TypeVar("T")
 
 
 def available_cores() -> int:
@@ -44,13 +44,32 @@ class ThreadEngine:
 
     def sum(self, function: BlockFunction[P], corpus: Corpus, *args: P.args, **kwargs: P.kwargs) -> Partial:
         """Return the sum over all blocks of ``function(block, *args, **kwargs)``; see `Engine.sum`."""
+        ordered = OrderedSum()
+        self._run(ordered.add, corpus, lambda block: function(block, *args, **kwargs))
+        return ordered.result()
+
+    def map(self, function: BlockFunction[P], corpus: Corpus, *args: P.args, **kwargs: P.kwargs) -> Partial:
+        """Return ``function(block, *args, **kwargs)`` of all blocks, concatenated; see `Engine.map`."""
+        parts: dict[int, Partial] = {}
+        self._run(parts.__setitem__, corpus, lambda block: function(block, *args, **kwargs))
+        columns = zip(*(parts[i] for i in range(corpus.n_blocks)), strict=True)
+        return tuple(np.concatenate(column) for column in columns)
+
+    def with_progress(self, progress: Callable[[int, int], None]) -> ThreadEngine:
+        """Return a copy that reports to `progress`, unless this one reports already."""
+        engine = copy(self)
+        engine.progress = self.progress or progress
+        return engine
+
+    def _run(self, take: Callable[[int, Partial], None], corpus: Corpus, function: Callable[[Block], Partial]) -> None:
+        """Hand every block to a thread, and each result with its number to `take`, in the calling thread."""
         n_blocks = corpus.n_blocks
         n_threads = min(self.n_threads or available_cores(), n_blocks)
-        ordered = OrderedSum()
         done = 0
 
-        def report() -> None:
+        def finish(i: int, part: Partial) -> None:
             nonlocal done
+            take(i, part)
             done += 1
             if self.progress is not None:
                 self.progress(done, n_blocks)
@@ -58,26 +77,24 @@ class ThreadEngine:
         with single_threaded_blas():
             if n_threads == 1:
                 for i in range(n_blocks):
-                    ordered.add(i, function(corpus.block(i), *args, **kwargs))
-                    report()
-                return ordered.result()
+                    finish(i, function(corpus.block(i)))
+                return
             with ThreadPoolExecutor(n_threads) as pool:
                 running: dict[Future[Partial], int] = {}
                 submitted = 0
                 try:
                     while submitted < n_blocks or running:
-                        # a bounded window: parts that wait for their turn are dense arrays
-                        while submitted < n_blocks and len(running) < n_threads + 1:
-                            future = pool.submit(function, corpus.block(submitted), *args, **kwargs)
-                            running[future] = submitted
+                        # a bounded window from the oldest block that is not done: parts that wait for their turn to
+                        # be added are dense arrays
+                        oldest = min(running.values(), default=submitted)
+                        while submitted < min(n_blocks, oldest + 2 * n_threads):
+                            running[pool.submit(function, corpus.block(submitted))] = submitted
                             submitted += 1
                         for future in wait(running, return_when=FIRST_COMPLETED).done:
-                            ordered.add(running.pop(future), future.result())
-                            report()
+                            finish(running.pop(future), future.result())
                 except BaseException:
                     pool.shutdown(wait=True, cancel_futures=True)
                     raise
-        return ordered.result()
 
     def __repr__(self) -> str:
         return f"ThreadEngine(n_threads={self.n_threads})"

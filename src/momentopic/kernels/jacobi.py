@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def sweep(A: Array, V: Array) -> float:
+def sweep(A: Array, V: Array, negligible: float) -> float:
     """Rotate every pair of coordinates once, in place; return the largest |sin| of the angles.
 
     Parameters
@@ -20,6 +20,8 @@ def sweep(A: Array, V: Array) -> float:
         P symmetric matrices, the matrix index last so that the inner loops run over contiguous memory.
     V : array of shape (K, K)
         The product of all rotations so far: V A_p V' is diagonalised.
+    negligible : float
+        A pair whose criterion varies by less than this (a sum of squares) is left alone: its best angle is noise.
     """
     K, P = A.shape[0], A.shape[2]
     largest = 0.0
@@ -34,7 +36,9 @@ def sweep(A: Array, V: Array) -> float:
                 h = 2.0 * pq[m]
                 on += g * g - h * h
                 off += 2.0 * g * h
-            angle = 0.5 * np.arctan2(off, on + np.sqrt(on * on + off * off))
+            if np.sqrt(on * on + off * off) <= negligible:
+                continue
+            angle = 0.25 * np.arctan2(off, on)
             s = np.sin(angle)
             largest = max(largest, abs(s))
             if s == 0.0:

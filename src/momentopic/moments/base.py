@@ -41,6 +41,11 @@ class AnyMoments(SecondOrder, Protocol):
         """The mean number of tokens of a document."""
         ...
 
+    @property
+    def c0(self) -> float | None:
+        """The sum of the Dirichlet parameters that LDA moments are made with; None for DICA cumulants."""
+        ...
+
     def third(self, W: FloatArray, second: FloatArray | None = None) -> FloatArray:
         """Return T(W', W', W'), of shape (K, K, K)."""
         ...
@@ -67,11 +72,14 @@ class Moments(ABC):
         N, the number of documents that count.
     mean_length : float
         The mean number of tokens of those documents.
+    c0 : float or None
+        The c0 that LDA moments are made with; None for DICA cumulants.
     """
 
     mean: FloatArray
     n_docs: int
     mean_length: float
+    c0: float | None = None
 
     def __init__(self, X: Any, engine: Any = "auto") -> None:
         self.corpus: Corpus = as_corpus(X)
@@ -88,7 +96,8 @@ class Moments(ABC):
         if V.shape[:1] != (self.n_words,) or V.ndim > 2:
             raise ValueError(f"V must have {self.n_words} rows, one for each word; its shape is {V.shape}")
         columns = np.ascontiguousarray(V.reshape(self.n_words, -1))
-        return self._second(columns).reshape(V.shape)
+        with single_threaded_blas():
+            return self._second(columns).reshape(V.shape)
 
     def third(self, W: FloatArray, second: FloatArray | None = None) -> FloatArray:
         """Return the whitened tensor T(W', W', W'), of shape (K, K, K).

@@ -25,6 +25,8 @@ from momentopic.moments.base import Moments, outer_terms, word_sum
 class LDAMoments(Moments):
     """The LDA moments of a corpus; made by `lda_moments`."""
 
+    c0: float
+
     def __init__(self, X: Any, c0: float, engine: Any = "auto") -> None:
         if not np.isfinite(c0) or c0 <= 0:
             raise ValueError(f"c0, the sum of the Dirichlet parameters, must be a positive number, got {c0}")
@@ -113,7 +115,7 @@ class LDAMoments(Moments):
 
     @property
     def _b(self) -> float:
-        return 2 * self.c0**2 / ((self.c0 + 1) * (self.c0 + 2))
+        return 2 * self.c0 / (self.c0 + 1) * (self.c0 / (self.c0 + 2))
 
 
 def lda_moments(X: Any, c0: float, *, engine: Any = "auto") -> LDAMoments:

@@ -20,6 +20,8 @@ class PopulationMoments:
     s, t : arrays of shape (K,)
     mean : array of shape (M,)
     mean_length : float
+    c0 : float or None
+        For LDA moments, the sum of the Dirichlet parameters.
     """
 
     D: FloatArray
@@ -27,6 +29,7 @@ class PopulationMoments:
     t: FloatArray
     mean: FloatArray
     mean_length: float = 1.0
+    c0: float | None = None
 
     def second(self, V: FloatArray) -> FloatArray:
         """Return S V."""
@@ -80,4 +83,4 @@ def lda_population(D: FloatArray, c: FloatArray) -> PopulationMoments:
         Dirichlet parameters.
     """
     c0 = c.sum()
-    return PopulationMoments(D, c / (c0 * (c0 + 1)), 2 * c / (c0 * (c0 + 1) * (c0 + 2)), D @ c / c0)
+    return PopulationMoments(D, c / (c0 * (c0 + 1)), 2 * c / (c0 * (c0 + 1) * (c0 + 2)), D @ c / c0, c0=float(c0))

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentopic._types import FloatArray
-from momentopic.engine.blas import single_threaded_blas
 from momentopic.exceptions import ConvergenceWarning, RankError
 from momentopic.moments.base import SecondOrder
 from momentopic.moments.eigen import largest_eigenpairs
 
 # An eigenvalue counts as positive above this part of the largest one: rounding alone puts zeros at about 1e-16 of it.
-_ZERO = 1e-11
+_ZERO = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ def whiten(
     K : int
         The number of directions, at most the number of positive eigenvalues of S.
     tol : float
-        Stop when ‖S u_i - λ_i u_i‖ <= tol max(λ_i, 0.001 λ_1) for every eigenpair.
+        Stop when ‖S u_i - λ_i u_i‖ <= tol max(λ_i, 1e-6 λ_1) for every eigenpair.
     max_products : int
         Give up, with a ConvergenceWarning, after S was applied to this many vectors.
     random_state : int
@@ -93,8 +92,7 @@ def whiten(
         raise ValueError(f"the number of topics must be at least 1, got {K}")
     if K > M:
         raise ValueError(f"{K} topics cannot be told apart with {M} words: ask for at most {M}")
-    with single_threaded_blas():
-        pairs = largest_eigenpairs(moments.second, M, K, tol=tol, max_products=max_products, random_state=random_state)
+    pairs = largest_eigenpairs(moments.second, M, K, tol=tol, max_products=max_products, random_state=random_state)
     values = pairs.values
     n_positive = int(np.count_nonzero(values > _ZERO * abs(values).max())) if values[0] > 0 else 0
     if n_positive < K:
@@ -103,7 +101,8 @@ def whiten(
         worst = float((pairs.residuals / values).max())
         warnings.warn(
             f"the eigenpairs of S were left at a relative residual of {worst:.1e} (asked for {tol:.1e}) after "
-            f"{pairs.n_products} products; raise max_products or accept less accurate topics.",
+            f"{pairs.n_products} products: eigenvalues beyond the first few may be too close to tell apart. Ask for "
+            "fewer topics; callers of whiten may raise max_products.",
             ConvergenceWarning,
             stacklevel=2,
         )
