@@ -162,5 +162,5 @@ def _new_directions(
         fresh = np.linalg.qr(_orthogonalised(fresh, spanned)[1])[0]
         newest[:, rank:] = np.linalg.qr(_orthogonalised(fresh, spanned)[1])[0]
     # dividing by a small diagonal has blown up what rounding left of the basis in Z: take it out once more
-    newest, R = np.linalg.qr(_orthogonalised(newest, basis)[1])
+    newest, R = np.linalg.qr(newest - basis @ (basis.T @ newest))
     return newest, R @ remainder
