@@ -58,3 +58,20 @@ def lda_dense(X, c0):
 
 def relative_error(actual, expected):
     return np.abs(np.asarray(actual) - expected).max() / max(np.abs(expected).max(), 1e-300)
+
+
+def exact_document(x, topics, c):
+    """log P(tokens) and the posterior mean of θ of a tiny document, by enumerating every assignment of its tokens."""
+    from itertools import product
+    from math import lgamma
+
+    words = np.repeat(np.arange(len(x)), x)
+    K, L, c0 = len(topics), int(np.sum(x)), float(np.sum(c))
+    total, theta = 0.0, np.zeros(K)
+    for z in product(range(K), repeat=L):
+        counts = np.bincount(z, minlength=K)
+        log_prior = lgamma(c0) - lgamma(c0 + L) + sum(lgamma(c[k] + counts[k]) - lgamma(c[k]) for k in range(K))
+        p = np.exp(log_prior) * np.prod([topics[k, w] for k, w in zip(z, words, strict=True)])
+        total += p
+        theta += p * (counts + c) / (c0 + L)
+    return np.log(total), theta / total

@@ -37,6 +37,19 @@ class OnCounts(DiscreteICA):
     """
 
     def fit(self, X, y=None):
+        return super().fit(self.counts(X), y)
+
+    def transform(self, X):
+        return super().transform(self.counts(X))
+
+    def transform_intensities(self, X):
+        return super().transform_intensities(self.counts(X))
+
+    def score(self, X, y=None):
+        return super().score(self.counts(X), y)
+
+    @staticmethod
+    def counts(X):
         if sp.issparse(X):
             counts = (100 * X).tocoo()
             counts.data = np.rint(counts.data)
@@ -49,7 +62,7 @@ class OnCounts(DiscreteICA):
                 X = np.rint(100 * X.astype(np.float64)).astype(X.dtype if X.dtype.kind == "f" else np.int64)
             elif X.dtype.kind == "O" and all(isinstance(value, float) for value in X.ravel()):
                 X = np.rint(100 * X.astype(np.float64)).astype(object)
-        return super().fit(X, y)
+        return X
 
 
 @pytest.mark.filterwarnings("ignore:.*documents are empty")

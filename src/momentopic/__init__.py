@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from momentopic import corpus, diagonalize, engine, metrics, moments, recover, simulate
+    from momentopic import corpus, diagonalize, engine, heldout, metrics, moments, recover, simulate
     from momentopic.corpus import Corpus
     from momentopic.exceptions import ConvergenceWarning, RankError
     from momentopic.model import DiscreteICA
@@ -26,6 +26,7 @@ __all__ = [
     "corpus",
     "diagonalize",
     "engine",
+    "heldout",
     "load",
     "metrics",
     "moments",

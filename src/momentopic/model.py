@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from momentopic import documents, heldout
+from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus
 from momentopic.engine import get_engine
 from momentopic.moments import Moments, dica_moments, lda_moments
@@ -20,7 +22,7 @@ from momentopic.progress import Steps
 from momentopic.solve import Solution, solve
 
 
-class DiscreteICA(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
+class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Topics of a corpus by the method of moments (Podosinnikova, Bach and Lacoste-Julien, NIPS 2015).
 
     A topic model is a discrete independent component analysis: the second- and third-order cumulants of the counts,
@@ -170,6 +172,53 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
         self.timings_ = steps.seconds
         return self
 
+    def transform(self, X: Any) -> FloatArray:
+        """Return the posterior mean proportions of the topics in documents, of shape (N, K); rows sum to 1.
+
+        Collapsed variational inference under the fitted topics and prior. A document's row depends on its counts
+        alone: not on the other documents, their order, the container or the number of threads. A document that is
+        empty, or has only words that no topic produces, gets the prior mean.
+
+        Parameters
+        ----------
+        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M)
+            Counts of the words the model was fitted on.
+        """
+        return self._proportions(X)[0]
+
+    def transform_intensities(self, X: Any) -> FloatArray:
+        """Return the posterior mean intensities α of the GP model, of shape (N, K): the tokens of each topic.
+
+        Parameters
+        ----------
+        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M)
+            Counts of the words the model was fitted on.
+        """
+        check_is_fitted(self)
+        if self.rate_ is None:
+            raise ValueError("intensities need the rate of the document lengths, which LDA moments do not give")
+        theta, lengths = self._proportions(X)
+        return documents.intensities(theta, lengths, self.concentration_, self.rate_)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the held-out score of documents in bits per token: higher is better.
+
+        Document completion (`momentopic.heldout.completion`): half of the tokens of each document are scored given
+        the topics inferred from the other half. Topics are mixed with 1 % of the uniform distribution, so that words
+        never seen in training are scored too.
+
+        Parameters
+        ----------
+        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M)
+        y : ignored
+        """
+        check_is_fitted(self)
+        corpus = self._as_known_corpus(X)
+        result = heldout.completion(
+            corpus, self.components_, self.concentration_, smoothing=0.01, engine=get_engine(self.engine)
+        )
+        return result.bits_per_token
+
     def topics(self, n_words: int = 10, *, feature_names: Sequence[str] | None = None) -> list[list[tuple[str, float]]]:
         """Return the most probable words of each topic with their probabilities.
 
@@ -229,6 +278,22 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
         # finiteness, signs and whole numbers are checked by Corpus, with messages that speak of counts
         X = validate_data(self, X, accept_sparse=True, dtype="numeric", ensure_all_finite=False)
         return Corpus(X)
+
+    def _as_known_corpus(self, X: Any) -> Corpus:
+        """Return documents to be asked about: of the words of the fit, and possibly all empty."""
+        if not isinstance(X, Corpus):
+            X = validate_data(self, X, accept_sparse=True, dtype="numeric", ensure_all_finite=False, reset=False)
+            return Corpus(X, empty_ok=True)
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but DiscreteICA is expecting {self.n_features_in_} features"
+            )
+        return X
+
+    def _proportions(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        check_is_fitted(self)
+        corpus = self._as_known_corpus(X)
+        return documents.proportions(corpus, self.components_, self.concentration_, get_engine(self.engine))
 
     def _keep(self, solution: Solution) -> None:
         self.components_ = np.ascontiguousarray(solution.D.T)

@@ -68,6 +68,8 @@ class Corpus:
         Counts, documents x words. Canonical CSR input of int32 counts is used without a copy.
     vocabulary : sequence of str, optional
         The M words. `DiscreteICA.fit` takes its feature names from here.
+    empty_ok : bool
+        Whether all documents may be empty: nothing can be learned from them, but they can be asked about.
 
     Raises
     ------
@@ -75,8 +77,8 @@ class Corpus:
         If `X` is not a matrix of counts.
     """
 
-    def __init__(self, X: Any, vocabulary: Sequence[str] | None = None) -> None:
-        self.counts = as_counts(X)
+    def __init__(self, X: Any, vocabulary: Sequence[str] | None = None, *, empty_ok: bool = False) -> None:
+        self.counts = as_counts(X, empty_ok=empty_ok)
         self.shape: tuple[int, int] = self.counts.shape
         if vocabulary is not None and len(vocabulary) != self.shape[1]:
             raise ValueError(
@@ -132,6 +134,6 @@ def block_boundaries(indptr: IntArray, n_words: int) -> IntArray:
     return np.unique(np.concatenate(([0], cuts, [n_docs]))).astype(np.int64)
 
 
-def as_corpus(X: Any) -> Corpus:
+def as_corpus(X: Any, *, empty_ok: bool = False) -> Corpus:
     """Return `X` itself if it is a Corpus, else a Corpus made of it."""
-    return X if isinstance(X, Corpus) else Corpus(X)
+    return X if isinstance(X, Corpus) else Corpus(X, empty_ok=empty_ok)

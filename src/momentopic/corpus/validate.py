@@ -20,13 +20,15 @@ class CountsError(ValueError):
     """The input is not a matrix of counts; the message names the cause and the cure."""
 
 
-def as_counts(X: Any) -> sp.csr_matrix:
+def as_counts(X: Any, *, empty_ok: bool = False) -> sp.csr_matrix:
     """Check that `X` holds counts and return it as canonical CSR, copying only what must change.
 
     Parameters
     ----------
     X : scipy sparse matrix or array of any format, or array-like, shape (N, M)
         Documents are rows, words are columns. Any real dtype, as long as every value is a whole number.
+    empty_ok : bool
+        Whether all documents may be empty.
 
     Returns
     -------
@@ -48,12 +50,12 @@ def as_counts(X: Any) -> sp.csr_matrix:
     if csr.nnz and csr.data.min() == 0:
         csr = csr.copy()
         csr.eliminate_zeros()
-    if csr.nnz == 0:
+    if csr.nnz == 0 and not empty_ok:
         raise CountsError(
             f"every one of the {n_docs} documents is empty: there is not a single count above zero. "
             "Check the vectorizer's vocabulary, min_df and stop words."
         )
-    dtype = np.int32 if csr.data.max() <= _LARGEST_INT32 else np.float64
+    dtype = np.int32 if csr.data.max(initial=0) <= _LARGEST_INT32 else np.float64
     data = csr.data.astype(dtype, copy=False)
     if n_words > _LARGEST_INT32:
         raise CountsError(f"{n_words} words are more than the {_LARGEST_INT32} that are supported.")
