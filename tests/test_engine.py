@@ -289,3 +289,18 @@ class Counting(ThreadEngine):
 def test_an_engine_of_the_users_own_is_used_as_it_is(corpus):
     DiscreteICA(3, engine=Counting(2)).fit(corpus)
     assert Counting.calls > 3
+
+
+def remembering(block, state, step):
+    total = (state or 0) + step * block.n_docs
+    return (np.array([float(total)]),), total
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_update_keeps_a_state_for_each_block(corpus, n_threads):
+    engine, states = ThreadEngine(n_threads), [None] * corpus.n_blocks
+    (first,), states = engine.update(remembering, corpus, states, 1)
+    (second,), states = engine.update(remembering, corpus, states, step=2)
+    assert first[0] == 12_000
+    assert second[0] == 36_000
+    assert states == [3 * corpus.block(i).n_docs for i in range(corpus.n_blocks)]

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from momentopic import corpus, diagonalize, engine, heldout, metrics, moments, recover, simulate
+    from momentopic import corpus, diagonalize, engine, heldout, metrics, moments, recover, refine, simulate
     from momentopic.corpus import Corpus
     from momentopic.exceptions import ConvergenceWarning, RankError
     from momentopic.model import DiscreteICA
@@ -31,6 +31,7 @@ __all__ = [
     "metrics",
     "moments",
     "recover",
+    "refine",
     "simulate",
 ]
 

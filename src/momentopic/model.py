@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from pathlib import Path
@@ -17,8 +18,11 @@ from momentopic import documents, heldout
 from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus
 from momentopic.engine import get_engine
+from momentopic.exceptions import RankError
 from momentopic.moments import Moments, dica_moments, lda_moments
 from momentopic.progress import Steps
+from momentopic.recover import rate
+from momentopic.refine import Refined, refine_collapsed, split_topics
 from momentopic.solve import Solution, solve
 
 
@@ -43,8 +47,15 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         For `projections="random"`; None means K.
     c0 : float, default=None
         The sum of the Dirichlet parameters: required by `moments="lda"`, refused otherwise.
-    refine : None
-        The moment solution as it is.
+    refine : {"collapsed"} or None, default=None
+        None is the moment solution as it is. "collapsed" refines it by sweeps over the corpus
+        (`momentopic.refine.refine_collapsed`): topics and prior as good as a long-run sampler's. Where the moments
+        support fewer than K topics, the refinement starts the others from splits of the largest, with a warning.
+    n_sweeps : int, default=200
+        The most sampled sweeps of a refinement; it ends sooner when the topics come to rest. 0 leaves out the sampled
+        sweeps: less accurate, and two to three times as fast.
+    smoothing : float, default=None
+        The Dirichlet parameter of the topics in a refinement; None estimates it.
     engine : "auto", "threads" or an Engine, default="auto"
         Who does the sums over documents. The result has the same bits for any number of threads.
     random_state : int, RandomState or None, default=0
@@ -63,13 +74,13 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         b: the rate of the gamma intensities, Σ c over the mean document length. None for LDA moments.
     intensity_mean_, intensity_variance_, intensity_third_cumulant_ : arrays of shape (K,)
         The first three cumulants of each topic's intensity (tokens a document), whatever its distribution. For
-        `moments="dica"` only.
+        `moments="dica"` without refinement only.
     eigenvalues_ : array of shape (K,)
         The largest eigenvalues of S, descending.
     n_iter_ : int
-        Jacobi sweeps, or iterations of the longest run of the power method.
+        Sweeps of the refinement; without one, Jacobi sweeps or iterations of the longest run of the power method.
     converged_ : bool
-        Whether eigensolver and diagonalisation both reached their tolerance.
+        Whether the refinement came to rest; without one, whether eigensolver and diagonalisation did.
     timings_ : dict of str to float
         Seconds each step took.
     n_features_in_ : int
@@ -95,7 +106,9 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         "projections": [StrOptions({"basis", "random", "vocabulary"})],
         "n_projections": [Interval(Integral, 1, None, closed="left"), None],
         "c0": [Interval(Real, 0, None, closed="neither"), None],
-        "refine": [None],
+        "refine": [StrOptions({"collapsed"}), None],
+        "n_sweeps": [Interval(Integral, 0, None, closed="left")],
+        "smoothing": [Interval(Real, 0, None, closed="neither"), None],
         "engine": [StrOptions({"auto", "threads"}), HasMethods("sum")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -110,7 +123,9 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         projections: Literal["basis", "random", "vocabulary"] = "basis",
         n_projections: int | None = None,
         c0: float | None = None,
-        refine: None = None,
+        refine: Literal["collapsed"] | None = None,
+        n_sweeps: int = 200,
+        smoothing: float | None = None,
         engine: Any = "auto",
         random_state: Any = 0,
         verbose: int = 0,
@@ -122,6 +137,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.n_projections = n_projections
         self.c0 = c0
         self.refine = refine
+        self.n_sweeps = n_sweeps
+        self.smoothing = smoothing
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
@@ -159,18 +176,47 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     if self.c0 is None
                     else lda_moments(corpus, self.c0, engine=engine)
                 )
-            solution = solve(
+            solution = self._solve(moments, seed, steps)
+            refined = None
+            if self.refine is not None:
+                with steps.step("refinement"):
+                    refined = refine_collapsed(
+                        corpus,
+                        split_topics(solution.D.T, self.n_components, seed),
+                        engine,
+                        n_sweeps=self.n_sweeps,
+                        smoothing=self.smoothing,
+                        random_state=seed,
+                        callback=steps.sweep,
+                    )
+        self._keep(solution, refined, moments.mean_length)
+        self.timings_ = steps.seconds
+        return self
+
+    def _solve(self, moments: Moments, seed: int, steps: Steps) -> Solution:
+        def solve_for(K: int) -> Solution:
+            return solve(
                 moments,
-                self.n_components,
+                K,
                 algorithm=self.algorithm,
                 projections=self.projections,
                 n_projections=self.n_projections,
                 random_state=seed,
                 steps=steps,
             )
-        self._keep(solution)
-        self.timings_ = steps.seconds
-        return self
+
+        try:
+            return solve_for(self.n_components)
+        except RankError as error:
+            if self.refine is None or error.n_positive == 0:
+                raise
+            warnings.warn(
+                f"the moments of this corpus support {error.n_positive} topics, but {self.n_components} were asked "
+                f"for: {self.n_components - error.n_positive} start from splits of the largest ones.",
+                UserWarning,
+                stacklevel=4,
+            )
+            return solve_for(error.n_positive)
 
     def transform(self, X: Any) -> FloatArray:
         """Return the posterior mean proportions of the topics in documents, of shape (N, K); rows sum to 1.
@@ -295,20 +341,27 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         corpus = self._as_known_corpus(X)
         return documents.proportions(corpus, self.components_, self.concentration_, get_engine(self.engine))
 
-    def _keep(self, solution: Solution) -> None:
+    def _keep(self, solution: Solution, refined: Refined | None, mean_length: float) -> None:
         self.components_ = np.ascontiguousarray(solution.D.T)
         self.concentration_ = solution.concentration
         self.rate_ = solution.rate
         for name in ("intensity_mean_", "intensity_variance_", "intensity_third_cumulant_"):
             if hasattr(self, name):  # of an earlier fit
                 delattr(self, name)
-        if solution.intensity is not None:
+        if solution.intensity is not None and refined is None:
             self.intensity_mean_ = solution.intensity.mean
             self.intensity_variance_ = solution.intensity.variance
             self.intensity_third_cumulant_ = solution.intensity.third_cumulant
         self.eigenvalues_ = solution.whitening.eigenvalues
         self.n_iter_ = solution.diagonalization.n_sweeps
         self.converged_ = bool(solution.whitening.converged and solution.diagonalization.converged)
+        if refined is not None:
+            order = np.argsort(-refined.concentration, kind="stable")
+            self.components_ = np.ascontiguousarray(refined.topics[order])
+            self.concentration_ = refined.concentration[order]
+            self.rate_ = None if solution.rate is None else rate(self.concentration_, mean_length)
+            self.n_iter_ = refined.n_expected + refined.n_sampled
+            self.converged_ = refined.converged
 
     @property
     def _n_features_out(self) -> int:

@@ -51,8 +51,8 @@ class Steps:
         self._show(f"{self._name}, pass {self._passes + (done < total)} over the corpus", done, total)
 
     def sweep(self, n: int, largest: float) -> None:
-        """Note that the joint diagonalisation has done n sweeps."""
-        self._show(f"{self._name}, sweep {n}, largest rotation {largest:.0e}", 0, None)
+        """Note that an iteration has done n sweeps, and how large the changes still are."""
+        self._show(f"{self._name}, sweep {n}, change {largest:.0e}", 0, None)
 
     def _show(self, text: str, done: int, total: int | None) -> None:
         if not self._verbose or (self._bar is None and time.perf_counter() - self._started < _PATIENCE):

@@ -21,7 +21,7 @@ from momentopic.corpus.validate import as_counts, document_lengths
 # partial sums to cost little; and there should be enough blocks for all cores to stay busy.
 _BLOCKS = 32
 _LEAST_NONZEROS = 1 << 15
-_NONZEROS_PER_WORD = 8
+_NONZEROS_PER_WORD = 4
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ that the plain loop ``for i in range(n_blocks): total += function(corpus.block(i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Block, Corpus
 
 P = ParamSpec("P")
+S = TypeVar("S")
 Partial: TypeAlias = tuple[FloatArray, ...]
 BlockFunction: TypeAlias = Callable[Concatenate[Block, P], Partial]
 
@@ -56,6 +57,31 @@ class Engine(Protocol):
         -------
         tuple of arrays
             One row for each document of the corpus.
+        """
+        ...
+
+    def update(
+        self, function: Callable[..., tuple[Partial, S]], corpus: Corpus, states: list[S], *args: Any, **kwargs: Any
+    ) -> tuple[Partial, list[S]]:
+        """Sum a function of blocks that remembers something of each from call to call.
+
+        Parameters
+        ----------
+        function : callable
+            A module-level function called as ``function(block, state, *args, **kwargs)``; it returns a tuple of freshly
+            allocated arrays and the new state of the block, for which it may use the memory of the old one.
+        corpus : Corpus
+        states : list
+            One a block. They are the engine's from now on: use the ones that are returned.
+        *args, **kwargs
+            The same for every block.
+
+        Returns
+        -------
+        tuple of arrays
+            The element-wise sums, added in block order.
+        list
+            The new states.
         """
         ...
 

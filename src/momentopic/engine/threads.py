@@ -6,12 +6,15 @@ import os
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from copy import copy
+from typing import Any, TypeVar
 
 import numpy as np
 
 from momentopic.corpus.blocks import Block, Corpus
-from momentopic.engine.base import BlockFunction, OrderedSum, P, Partial
+from momentopic.engine.base import BlockFunction, OrderedSum, P, Partial, S
 from momentopic.engine.blas import single_threaded_blas
+
+R = TypeVar("R")
 
 
 def available_cores() -> int:
@@ -45,15 +48,29 @@ class ThreadEngine:
     def sum(self, function: BlockFunction[P], corpus: Corpus, *args: P.args, **kwargs: P.kwargs) -> Partial:
         """Return the sum over all blocks of ``function(block, *args, **kwargs)``; see `Engine.sum`."""
         ordered = OrderedSum()
-        self._run(ordered.add, corpus, lambda block: function(block, *args, **kwargs))
+        self._run(ordered.add, corpus, lambda _, block: function(block, *args, **kwargs))
         return ordered.result()
 
     def map(self, function: BlockFunction[P], corpus: Corpus, *args: P.args, **kwargs: P.kwargs) -> Partial:
         """Return ``function(block, *args, **kwargs)`` of all blocks, concatenated; see `Engine.map`."""
         parts: dict[int, Partial] = {}
-        self._run(parts.__setitem__, corpus, lambda block: function(block, *args, **kwargs))
+        self._run(parts.__setitem__, corpus, lambda _, block: function(block, *args, **kwargs))
         columns = zip(*(parts[i] for i in range(corpus.n_blocks)), strict=True)
         return tuple(np.concatenate(column) for column in columns)
+
+    def update(
+        self, function: Callable[..., tuple[Partial, S]], corpus: Corpus, states: list[S], *args: Any, **kwargs: Any
+    ) -> tuple[Partial, list[S]]:
+        """Sum a function that remembers something of each block; see `Engine.update`."""
+        ordered = OrderedSum()
+        renewed = list(states)
+
+        def take(i: int, result: tuple[Partial, S]) -> None:
+            part, renewed[i] = result
+            ordered.add(i, part)
+
+        self._run(take, corpus, lambda i, block: function(block, states[i], *args, **kwargs))
+        return ordered.result(), renewed
 
     def with_progress(self, progress: Callable[[int, int], None]) -> ThreadEngine:
         """Return a copy that reports to `progress`, unless this one reports already."""
@@ -61,15 +78,15 @@ class ThreadEngine:
         engine.progress = self.progress or progress
         return engine
 
-    def _run(self, take: Callable[[int, Partial], None], corpus: Corpus, function: Callable[[Block], Partial]) -> None:
+    def _run(self, take: Callable[[int, R], None], corpus: Corpus, function: Callable[[int, Block], R]) -> None:
         """Hand every block to a thread, and each result with its number to `take`, in the calling thread."""
         n_blocks = corpus.n_blocks
         n_threads = min(self.n_threads or available_cores(), n_blocks)
         done = 0
 
-        def finish(i: int, part: Partial) -> None:
+        def finish(i: int, result: R) -> None:
             nonlocal done
-            take(i, part)
+            take(i, result)
             done += 1
             if self.progress is not None:
                 self.progress(done, n_blocks)
@@ -77,10 +94,10 @@ class ThreadEngine:
         with single_threaded_blas():
             if n_threads == 1:
                 for i in range(n_blocks):
-                    finish(i, function(corpus.block(i)))
+                    finish(i, function(i, corpus.block(i)))
                 return
             with ThreadPoolExecutor(n_threads) as pool:
-                running: dict[Future[Partial], int] = {}
+                running: dict[Future[R], int] = {}
                 submitted = 0
                 try:
                     while submitted < n_blocks or running:
@@ -88,7 +105,7 @@ class ThreadEngine:
                         # be added are dense arrays
                         oldest = min(running.values(), default=submitted)
                         while submitted < min(n_blocks, oldest + 2 * n_threads):
-                            running[pool.submit(function, corpus.block(submitted))] = submitted
+                            running[pool.submit(function, submitted, corpus.block(submitted))] = submitted
                             submitted += 1
                         for future in wait(running, return_when=FIRST_COMPLETED).done:
                             finish(running.pop(future), future.result())
