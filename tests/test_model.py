@@ -167,7 +167,9 @@ def test_topics_are_sorted_and_checked(X):
         ({"moments": "lda", "c0": -1.0}, "'c0'"),
         ({"algorithm": "tpm", "projections": "random"}, "projections='random' is for algorithm='jd'"),
         ({"n_projections": 5}, "n_projections is for projections='random'"),
-        ({"refine": "collapsed"}, "'refine'"),
+        ({"refine": "sampled"}, "'refine'"),
+        ({"n_sweeps": -1}, "'n_sweeps'"),
+        ({"smoothing": 0.0}, "'smoothing'"),
         ({"engine": "spark"}, "'engine'"),
     ],
 )
