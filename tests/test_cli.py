@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from momentopic import load, metrics, simulate
+from momentopic import Corpus, heldout, load, metrics, simulate
 from momentopic.demo import module_tokens
 
 from .conftest import planted_topics
@@ -181,3 +182,43 @@ def test_damaged_parameters(tmp_path, content):
     done = run("simulate", tmp_path / "x.npz", "--parameters", tmp_path / "p.npz", code=2)
     assert "truncated" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_transform_and_evaluate(simulated, tmp_path):
+    run("fit", simulated / "x.npz", "-k", 4, "-o", tmp_path / "m", "--refine", "collapsed")
+    model = load(tmp_path / "m")
+    assert model.refine == "collapsed"
+    X = sp.load_npz(simulated / "x.npz")
+    for name in ("theta.npy", "theta.csv"):
+        done = run("transform", tmp_path / "m", simulated / "x.npz", "-o", tmp_path / name)
+        assert "4000 documents x 4 topics" in done.stdout
+    np.testing.assert_array_equal(np.load(tmp_path / "theta.npy"), model.transform(Corpus(X)))
+    np.testing.assert_allclose(np.loadtxt(tmp_path / "theta.csv", delimiter=","), model.transform(Corpus(X)), atol=1e-5)
+    sp.save_npz(tmp_path / "few.npz", X[:40])
+    for estimator, function in (("chib", heldout.chib), ("completion", heldout.completion)):
+        done = run("evaluate", tmp_path / "m", tmp_path / "few.npz", "--estimator", estimator, "--seed", 5)
+        expected = function(X[:40], model.components_, model.concentration_, random_state=5)
+        assert done.stdout.startswith(f"{expected.bits_per_token:.4f} bits per token, standard error")
+        assert "40 documents" in done.stdout
+    sp.save_npz(tmp_path / "narrow.npz", X[:, :99])
+    for arguments, message in (
+        (("transform", tmp_path / "m", tmp_path / "narrow.npz", "-o", tmp_path / "t.npy"), "has 99 words"),
+        (("evaluate", tmp_path / "m", tmp_path / "narrow.npz"), "has 99 words, but the model was fitted on 150"),
+        (("transform", tmp_path / "m", simulated / "x.npz", "-o", tmp_path / "t.txt"), "written as .npy or .csv"),
+    ):
+        assert message in run(*arguments, code=2).stderr
+    assert not list(tmp_path.glob("t.*"))
+
+
+def test_texts_are_counted_with_the_words_of_the_model(tmp_path):
+    rng = np.random.default_rng(0)
+    themes = [["cat", "dog", "fur"], ["star", "moon", "sky"]]
+    lines = [json.dumps({"text": " ".join(rng.choice(themes[i % 2], size=rng.integers(3, 40)))}) for i in range(200)]
+    (tmp_path / "train.jsonl").write_text("\n".join(lines))
+    (tmp_path / "new.jsonl").write_text('{"text": "cat Dog zebra"}\n{"text": "moon"}\n{"text": "zebra"}\n')
+    run("fit", tmp_path / "train.jsonl", "-k", 2, "-o", tmp_path / "m", "--max-df", "1.0")
+    run("transform", tmp_path / "m", tmp_path / "new.jsonl", "-o", tmp_path / "t.npy")
+    theta, model = np.load(tmp_path / "t.npy"), load(tmp_path / "m")
+    cats = [{word for word, _ in topic} for topic in model.topics(3)].index({"cat", "dog", "fur"})
+    assert theta[0].argmax() == cats != theta[1].argmax()
+    np.testing.assert_allclose(theta[2], model.concentration_ / model.concentration_.sum())

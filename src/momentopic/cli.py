@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from momentopic import Corpus, DiscreteICA
 
 app = typer.Typer(
     help="Topics of a corpus by the method of moments: the same topics on every run.",
@@ -47,6 +49,22 @@ class Projections(StrEnum):
     vocabulary = "vocabulary"
 
 
+class Refinement(StrEnum):
+    """What follows the moment solution."""
+
+    none = "none"
+    collapsed = "collapsed"
+    variational = "variational"
+
+
+class Estimator(StrEnum):
+    """Held-out likelihood estimators."""
+
+    chib = "chib"
+    left_to_right = "left-to-right"
+    completion = "completion"
+
+
 class SimulatedModel(StrEnum):
     """The paper's sampling models."""
 
@@ -54,6 +72,8 @@ class SimulatedModel(StrEnum):
     lda_fix = "lda-fix"
     lda_fix2 = "lda-fix2"
 
+
+_COUNTS = "Counts of the model's words: .npz, .mtx, docword*.txt (UCI) or .dat (lda-c)."
 
 Seed = Annotated[int, typer.Option("--seed", help="Seeds everything that is random.")]
 
@@ -72,6 +92,7 @@ def fit(
     algorithm: Annotated[Algorithm, typer.Option(help="The diagonalisation.")] = Algorithm.jd,
     projections: Annotated[Projections, typer.Option(help="For jd: JD, JD(k) or JD(f).")] = Projections.basis,
     c0: Annotated[float | None, typer.Option(help="The sum of the Dirichlet parameters, for --moments lda.")] = None,
+    refine: Annotated[Refinement, typer.Option(help="What follows the moment solution.")] = Refinement.none,
     vocab: Annotated[Path | None, typer.Option(help="The words, one a line [default: vocab.txt beside INPUT].")] = None,
     text_field: Annotated[str, typer.Option(help="The field of .jsonl objects that holds the text.")] = "text",
     min_df: Annotated[float, typer.Option(help="Texts: leave out words in fewer documents.")] = 5,
@@ -95,6 +116,7 @@ def fit(
     out.print(f"{corpus.shape[0]} documents, {corpus.shape[1]} words, {corpus.counts.nnz} nonzeros")
     model = DiscreteICA(
         k, moments=moments.value, algorithm=algorithm.value, projections=projections.value, c0=c0,
+        refine=cast(Any, None if refine is Refinement.none else refine.value),
         engine=ThreadEngine(threads), random_state=seed, verbose=1,
     ).fit(corpus)  # fmt: skip
     model.save(output)
@@ -117,6 +139,60 @@ def topics(
         for i, (share, words) in enumerate(zip(shares, fitted.topics(n_words), strict=True))
     ]
     _print_table(_console(), ("topic", "share", "words"), rows)
+
+
+@app.command()
+def transform(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    input: Annotated[Path, typer.Argument(help=_COUNTS)],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The proportions to write: a .npy or .csv file.")],
+) -> None:
+    """Write the proportions of the topics in each document, a row a document."""
+    import numpy as np
+
+    from momentopic import load
+
+    if output.suffix not in (".npy", ".csv"):
+        raise ValueError(f"the proportions are written as .npy or .csv, but the name is {output}")
+    fitted = load(model)
+    with _working(f"reading {input}"):
+        corpus = _known_corpus(fitted, input)
+    with _working("inferring the topics of the documents"):
+        theta = fitted.transform(corpus)
+    if output.suffix == ".npy":
+        _write_whole(output, lambda file: np.save(file, theta))
+    else:
+        _write_whole(output, lambda file: np.savetxt(file, theta, fmt="%.6g", delimiter=","))
+    _console().print(f"{theta.shape[0]} documents x {theta.shape[1]} topics in {output}", soft_wrap=True)
+
+
+@app.command()
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    input: Annotated[Path, typer.Argument(help=_COUNTS)],
+    estimator: Annotated[Estimator, typer.Option(help="How the likelihood is estimated.")] = Estimator.chib,
+    smoothing: Annotated[float, typer.Option(help="The part of the uniform distribution mixed into the topics.")] = 0.0,
+    seed: Seed = 0,
+) -> None:
+    """Print the held-out likelihood of documents in bits per token: higher is better."""
+    from momentopic import heldout, load
+
+    fitted = load(model)
+    with _working(f"reading {input}"):
+        corpus = _known_corpus(fitted, input)
+    score: Any = {
+        Estimator.chib: heldout.chib,
+        Estimator.left_to_right: heldout.left_to_right,
+        Estimator.completion: heldout.completion,
+    }[estimator]
+    with _working(f"scoring {corpus.shape[0]} documents"):
+        found = score(corpus, fitted.components_, fitted.concentration_, random_state=seed, smoothing=smoothing)
+    _console().print(
+        f"{found.bits_per_token:.4f} bits per token, standard error {found.stderr:.4f}, over {found.tokens.sum():.0f} "
+        f"tokens of {corpus.shape[0]} documents; {found.tokens_left_out} tokens of words that no topic produces are "
+        "left out",
+        soft_wrap=True,
+    )
 
 
 @app.command()
@@ -202,6 +278,17 @@ def _console() -> Console:
 
     # words and paths are no markup, and a pipe is not a terminal of 80 columns
     return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
+
+
+def _known_corpus(fitted: DiscreteICA, path: Path) -> Corpus:
+    """Read documents of the words of a model; texts are counted with its own vocabulary."""
+    from momentopic.corpus.formats import read_known_corpus
+
+    words = getattr(fitted, "feature_names_in_", None)
+    corpus = read_known_corpus(path, None if words is None else list(words))
+    if corpus.shape[1] != fitted.n_features_in_:
+        raise ValueError(f"{path} has {corpus.shape[1]} words, but the model was fitted on {fitted.n_features_in_}")
+    return corpus
 
 
 def _working(text: str) -> AbstractContextManager[object]:

@@ -17,12 +17,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from momentopic import documents, heldout
 from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus
-from momentopic.engine import get_engine
+from momentopic.engine import Engine, get_engine
 from momentopic.exceptions import RankError
 from momentopic.moments import Moments, dica_moments, lda_moments
 from momentopic.progress import Steps
 from momentopic.recover import rate
-from momentopic.refine import Refined, refine_collapsed, split_topics
+from momentopic.refine import Refined, refine_collapsed, split_topics, variational_lda
 from momentopic.solve import Solution, solve
 
 
@@ -47,15 +47,16 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         For `projections="random"`; None means K.
     c0 : float, default=None
         The sum of the Dirichlet parameters: required by `moments="lda"`, refused otherwise.
-    refine : {"collapsed"} or None, default=None
+    refine : {"collapsed", "variational"} or None, default=None
         None is the moment solution as it is. "collapsed" refines it by sweeps over the corpus
-        (`momentopic.refine.refine_collapsed`): topics and prior as good as a long-run sampler's. Where the moments
-        support fewer than K topics, the refinement starts the others from splits of the largest, with a warning.
+        (`momentopic.refine.refine_collapsed`): topics and prior as good as a long-run sampler's. "variational" is the
+        paper's VI-JD (`momentopic.refine.variational_lda`). Where the moments support fewer than K topics, a refinement
+        starts the others from splits of the largest, with a warning.
     n_sweeps : int, default=200
-        The most sampled sweeps of a refinement; it ends sooner when the topics come to rest. 0 leaves out the sampled
-        sweeps: less accurate, and two to three times as fast.
+        The most sampled sweeps of a collapsed refinement; it ends sooner when the topics come to rest. 0 leaves them
+        out: less accurate, and two to three times as fast.
     smoothing : float, default=None
-        The Dirichlet parameter of the topics in a refinement; None estimates it.
+        The Dirichlet parameter of the topics in a collapsed refinement; None estimates it.
     engine : "auto", "threads" or an Engine, default="auto"
         Who does the sums over documents. The result has the same bits for any number of threads.
     random_state : int, RandomState or None, default=0
@@ -106,7 +107,7 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         "projections": [StrOptions({"basis", "random", "vocabulary"})],
         "n_projections": [Interval(Integral, 1, None, closed="left"), None],
         "c0": [Interval(Real, 0, None, closed="neither"), None],
-        "refine": [StrOptions({"collapsed"}), None],
+        "refine": [StrOptions({"collapsed", "variational"}), None],
         "n_sweeps": [Interval(Integral, 0, None, closed="left")],
         "smoothing": [Interval(Real, 0, None, closed="neither"), None],
         "engine": [StrOptions({"auto", "threads"}), HasMethods("sum")],
@@ -123,7 +124,7 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         projections: Literal["basis", "random", "vocabulary"] = "basis",
         n_projections: int | None = None,
         c0: float | None = None,
-        refine: Literal["collapsed"] | None = None,
+        refine: Literal["collapsed", "variational"] | None = None,
         n_sweeps: int = 200,
         smoothing: float | None = None,
         engine: Any = "auto",
@@ -180,18 +181,27 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             refined = None
             if self.refine is not None:
                 with steps.step("refinement"):
-                    refined = refine_collapsed(
-                        corpus,
-                        split_topics(solution.D.T, self.n_components, seed),
-                        engine,
-                        n_sweeps=self.n_sweeps,
-                        smoothing=self.smoothing,
-                        random_state=seed,
-                        callback=steps.sweep,
-                    )
+                    refined = self._refined(corpus, solution, engine, seed, steps)
         self._keep(solution, refined, moments.mean_length)
         self.timings_ = steps.seconds
         return self
+
+    def _refined(self, corpus: Corpus, solution: Solution, engine: Engine, seed: int, steps: Steps) -> Refined:
+        topics = split_topics(solution.D.T, self.n_components, seed)
+        if self.refine == "collapsed":
+            return refine_collapsed(
+                corpus,
+                topics,
+                engine,
+                n_sweeps=self.n_sweeps,
+                smoothing=self.smoothing,
+                random_state=seed,
+                callback=steps.sweep,
+            )
+        c = np.resize(solution.concentration, self.n_components)
+        start = Refined(topics, c, 0.0, 0, 0, True)
+        found = variational_lda(corpus, init=start, engine=engine, callback=steps.sweep)
+        return Refined(found.topics, found.concentration, 0.0, found.n_iter, 0, found.converged)
 
     def _solve(self, moments: Moments, seed: int, steps: Steps) -> Solution:
         def solve_for(K: int) -> Solution:

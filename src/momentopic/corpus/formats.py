@@ -25,7 +25,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from momentopic.corpus.blocks import Corpus
-from momentopic.corpus.text import vectorize
+from momentopic.corpus.text import count_known, vectorize
 from momentopic.corpus.validate import CountsError
 
 
@@ -83,6 +83,30 @@ def read_corpus(
         raise InputFileError(
             f"{path}: {error} The words were read from {_vocabulary_file(path, vocabulary)}."
         ) from error
+
+
+def read_known_corpus(path: str | Path, words: Sequence[str] | None, *, text_field: str = "text") -> Corpus:
+    """Read documents to ask a fitted model about: texts are counted with the words of the model.
+
+    Parameters
+    ----------
+    path : str or Path
+        As in `read_corpus`.
+    words : sequence of str, optional
+        The words of the model, in its order; needed for texts.
+    text_field : str
+        The field of .jsonl objects that holds the text.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file or folder {path}")
+    texts = _text_reader(path, text_field)
+    if texts is None:
+        X = guarded(path, lambda: _read_counts(path, None if words is None else len(words)))
+        return Corpus(X, empty_ok=True)
+    if words is None:
+        raise InputFileError(f"{path} holds texts, but the model knows no words: fit it with a vocabulary")
+    return count_known(guarded(path, lambda: list(texts)), words)
 
 
 def _text_reader(path: Path, text_field: str) -> Iterator[str] | None:

@@ -48,3 +48,11 @@ def vectorize(
             f"the {len(texts)} texts of {source} cannot be counted with min_df={min_df} and max_df={max_df}: {error}"
         ) from error
     return Corpus(X, list(vectorizer.get_feature_names_out()))
+
+
+def count_known(texts: Sequence[str], words: Sequence[str]) -> Corpus:
+    """Count the given words in texts, as `vectorize` does; other words are passed over."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    X = CountVectorizer(token_pattern=WORD, vocabulary=list(words)).transform(texts)
+    return Corpus(X, list(words), empty_ok=True)

@@ -1,5 +1,6 @@
 """From a good start to the best topics: sweeps over the corpus."""
 
 from momentopic.refine.collapsed import Refined, refine_collapsed, split_topics
+from momentopic.refine.variational import Variational, variational_lda
 
-__all__ = ["Refined", "refine_collapsed", "split_topics"]
+__all__ = ["Refined", "Variational", "refine_collapsed", "split_topics", "variational_lda"]
