@@ -21,9 +21,10 @@ format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.demo
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.fit
 	$(BIN)/python -m benchmarks.recovery
+	$(BIN)/python -m benchmarks.quality
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/build.py
