@@ -52,7 +52,7 @@ class Refined:
     n_expected, n_sampled : int
         Sweeps of the two phases.
     converged : bool
-        Whether the averaged topics came to rest before the limit.
+        Whether the topics came to rest before the limit of sweeps.
     """
 
     topics: FloatArray
@@ -150,7 +150,8 @@ def refine_collapsed(
     run.step(start_block, phi, model.padded_alpha(), random_state, expect)
     n_expected = run.expected_sweeps() if expect else 0
     if not sample:
-        return Refined(model.topics(model.counts), model.alpha, model.eta, n_expected, 0, True)
+        at_rest = n_expected < _EXPECTED_SWEEPS
+        return Refined(model.topics(model.counts), model.alpha, model.eta, n_expected, 0, at_rest)
     if expect:
         run.step(draw_block)
     refined = run.sampled_sweeps(n_sweeps, tol)
