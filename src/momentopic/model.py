@@ -49,7 +49,7 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         The sum of the Dirichlet parameters: required by `moments="lda"`, refused otherwise.
     refine : {"collapsed", "variational"} or None, default=None
         None is the moment solution as it is. "collapsed" refines it by sweeps over the corpus
-        (`momentopic.refine.refine_collapsed`): topics and prior as good as a long-run sampler's. "variational" is the
+        (`momentopic.refine.refine_collapsed`): topics and prior about as good as a sampler's. "variational" is the
         paper's VI-JD (`momentopic.refine.variational_lda`). Where the moments support fewer than K topics, a refinement
         starts the others from splits of the largest, with a warning.
     n_sweeps : int, default=200

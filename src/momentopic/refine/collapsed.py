@@ -1,4 +1,4 @@
-"""Collapsed refinement: topics of a moment solution made as good as a long-run sampler's, in a few sweeps.
+"""Collapsed refinement: topics of a moment solution made about as good as a long-run sampler's.
 
 Two phases. Sweeps of collapsed variational inference of order zero (CVB0) go from the moment solution to the nearest
 good optimum. Then collapsed Gibbs sweeps explore around it, and the topics are the mean over sweeps of the
