@@ -44,12 +44,12 @@ def measure(n_docs: int) -> dict[str, Any]:
     D, c = parameters()
     X = simulate.gamma_poisson(D, c, n_docs, mean_length=200, random_state=0)
     begin = time.perf_counter()
-    model = DiscreteICA(50).fit(X)
+    model = DiscreteICA(50, refine=None).fit(X)
     first = time.perf_counter() - begin
     seconds = []
     for _ in range(3):
         begin = time.perf_counter()
-        model = DiscreteICA(50).fit(X)
+        model = DiscreteICA(50, refine=None).fit(X)
         seconds.append(time.perf_counter() - begin)
     return {
         "fitter": "momentopic",

@@ -105,7 +105,7 @@ def test_errors_are_one_line_and_leave_nothing_behind(simulated, tmp_path):
         (("fit", x, "-k", 2, "-o", tmp_path / "occupied"), "will not be replaced"),
         (("fit", x, "-k", 2, "-o", tmp_path / "no" / "m"), "there is no folder"),
         (("fit", x, "-k", 200, "-o", tmp_path / "m"), "200 topics cannot be told apart with 150 words"),
-        (("fit", x, "-k", 120, "-o", tmp_path / "m"), "positive eigenvalues"),
+        (("fit", x, "-k", 120, "-o", tmp_path / "m", "--refine", "none"), "positive eigenvalues"),
         (("fit", x, "-k", 2, "-o", tmp_path / "m", "--moments", "lda"), "needs c0"),
         (("topics", tmp_path / "absent"), "there is no model folder"),
         (("topics", tmp_path / "occupied"), "is not a momentopic model"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -100,14 +101,37 @@ class Shuffled:
                 ordered.add(i, function(corpus.block(i), *args, **kwargs))
         return ordered.result()
 
+    def update(self, function, corpus, states, *args, **kwargs):
+        ordered, states = OrderedSum(), list(states)
+        for i in np.random.default_rng(self.seed).permutation(corpus.n_blocks):
+            part, states[i] = function(corpus.block(i), states[i], *args, **kwargs)
+            ordered.add(i, part)
+        return ordered.result(), states
+
+    def turn(self, function, corpus, states, words, turn, *args, **kwargs):
+        ordered, states, words = OrderedSum(), list(states), list(words)
+        for i in np.random.default_rng(self.seed).permutation(corpus.n_blocks):
+            j = (i + turn) % len(words)
+            part, states[i], words[j] = function(corpus.block(i), states[i], words[j], *args, **kwargs)
+            ordered.add(i, part)
+        return ordered.result(), states, words
+
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"algorithm": "tpm"}, {"algorithm": "spectral"}, {"projections": "vocabulary"}, {"moments": "lda", "c0": 1.5}],
+    [
+        {"refine": "collapsed", "n_sweeps": 15},
+        {"refine": "variational"},
+        {},
+        {"algorithm": "tpm"},
+        {"algorithm": "spectral"},
+        {"projections": "vocabulary"},
+        {"moments": "lda", "c0": 1.5},
+    ],
 )
 def test_a_fit_gives_the_same_bits_for_any_number_of_threads_and_any_order(corpus, options):
     models = [
-        DiscreteICA(5, engine=engine, **options).fit(corpus)
+        DiscreteICA(5, engine=engine, **({"refine": None} | options)).fit(corpus)
         for engine in (ThreadEngine(1), ThreadEngine(2), ThreadEngine(7), Shuffled(0), Shuffled(1), "auto")
     ]
     for model in models[1:]:
@@ -124,13 +148,20 @@ def wide_corpus():
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"projections": "random"}, {"algorithm": "spectral"}, {"algorithm": "tpm"}, {"moments": "lda", "c0": 2.0}],
+    [
+        {"refine": "collapsed", "n_sweeps": 15},
+        {},
+        {"projections": "random"},
+        {"algorithm": "spectral"},
+        {"algorithm": "tpm"},
+        {"moments": "lda", "c0": 2.0},
+    ],
 )
 def test_the_bits_of_a_fit_do_not_depend_on_how_many_threads_blas_has(wide_corpus, options):
     bits = []
     for limit in (1, 2):
         with threadpool_limits(limit, user_api="blas"):
-            model = DiscreteICA(30, **options).fit(wide_corpus)
+            model = DiscreteICA(30, **({"refine": None} | options)).fit(wide_corpus)
         bits.append({name: np.array(value).tobytes() for name, value in vars(model).items() if name.endswith("_")})
         del bits[-1]["timings_"]
     assert bits[0] == bits[1]
@@ -165,7 +196,7 @@ def test_fits_in_several_threads_at_once_leave_blas_as_it_was(corpus):
 
     with threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(4) as pool:
         before = threads()
-        models = list(pool.map(lambda _: DiscreteICA(5).fit(corpus), range(8)))
+        models = list(pool.map(lambda _: DiscreteICA(5, n_sweeps=10).fit(corpus), range(8)))
         assert threads() == before
     assert len({model.components_.tobytes() for model in models}) == 1
 
@@ -190,11 +221,63 @@ def test_blas_is_held_to_one_thread_inside_the_blocks(corpus, n_threads):
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_an_error_in_a_block_reaches_the_caller_and_leaves_no_thread(corpus, n_threads):
-    before = threading.active_count()
-    with pytest.raises(ZeroDivisionError, match="block failed"):
-        ThreadEngine(n_threads).sum(failing, corpus, corpus.block(2).first)
-    assert threading.active_count() == before
+def test_an_error_in_a_block_reaches_the_caller_and_the_threads_work_on(corpus, n_threads):
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError, match="block failed"):
+            ThreadEngine(n_threads).sum(failing, corpus, corpus.block(2).first)
+    ours = [thread for thread in threading.enumerate() if thread.name.startswith("momentopic")]
+    words, _ = ThreadEngine(n_threads).sum(totals, corpus, 0.5)
+    np.testing.assert_allclose(words, np.asarray(corpus.counts.sum(axis=0)).ravel() / 2)
+    assert [thread for thread in threading.enumerate() if thread.name.startswith("momentopic")] == ours
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own(corpus):
+    expected = ThreadEngine(2).sum(totals, corpus, 0.5)[0]
+    child = os.fork()
+    if child == 0:
+        try:
+            found = ThreadEngine(2).sum(totals, corpus, 0.5)[0]
+            os._exit(0 if (found == expected).all() else 1)
+        except BaseException:
+            os._exit(2)
+    for _ in range(300):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        pytest.fail("the child waits for threads that it does not have")
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def holder(block, state, words, weight):
+    words += weight * (block.first + 1)
+    return (np.array([words[0]]),), state + 1, words
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_in_each_turn_every_block_holds_another_part(n_threads):
+    corpus = Corpus(np.ones((6, 4), dtype=int)).divided(3)
+    assert corpus.n_blocks == 3
+    states, words = [0, 10, 20], [np.zeros(2) for _ in range(4)]
+    engine = ThreadEngine(n_threads)
+    for turn in range(4):
+        (total,), states, words = engine.turn(holder, corpus, states, words, turn, 10.0**turn)
+        # block i, which begins with document 2 i, holds part (i + turn) % 4
+        held = [int(words[(i + turn) % 4][0]) for i in range(3)]
+        assert total[0] == sum(held)
+    assert states == [4, 14, 24]
+    expected = np.zeros(4)
+    for turn in range(4):
+        for i in range(3):
+            expected[(i + turn) % 4] += 10**turn * (2 * i + 1)
+    np.testing.assert_array_equal([part[0] for part in words], expected)
+    with pytest.raises(ValueError, match="3 blocks cannot hold 2 parts"):
+        engine.turn(holder, corpus, states, words[:2], 0, 1.0)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

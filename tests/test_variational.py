@@ -96,7 +96,7 @@ def test_the_prior_is_the_maximum():
 
 @pytest.mark.parametrize("init", ["seeded", "random", "model"])
 def test_the_bound_never_decreases_and_the_topics_are_found(corpus, init):
-    start = DiscreteICA(5).fit(corpus) if init == "model" else init
+    start = DiscreteICA(5, refine=None).fit(corpus) if init == "model" else init
     calls = []
     found = variational_lda(
         corpus, None if init == "model" else 5, init=start, tol=1e-6, callback=lambda n, change: calls.append(n)
@@ -128,13 +128,13 @@ def test_limits_and_bad_starts(corpus):
     with pytest.raises(ValueError, match="init must be 'seeded', 'random' or a model"):
         variational_lda(corpus, 5, init="warm")
     with pytest.raises(ValueError, match="init must be a model of 150 words"):
-        variational_lda(corpus, init=DiscreteICA(3).fit(corpus.counts[:, :140]))
+        variational_lda(corpus, init=DiscreteICA(3, refine=None).fit(corpus.counts[:, :140]))
     with pytest.raises(ValueError, match="n_components=4, but the model has 5 topics"):
-        variational_lda(corpus, 4, init=DiscreteICA(5).fit(corpus))
+        variational_lda(corpus, 4, init=DiscreteICA(5, refine=None).fit(corpus))
 
 
 def test_the_estimator_refines_by_it(corpus):
-    plain, refined = DiscreteICA(5).fit(corpus), DiscreteICA(5, refine="variational").fit(corpus)
+    plain, refined = DiscreteICA(5, refine=None).fit(corpus), DiscreteICA(5, refine="variational").fit(corpus)
     assert metrics.recovery_error(refined.components_, D) < metrics.recovery_error(plain.components_, D)
     direct = variational_lda(corpus, init=plain)
     np.testing.assert_allclose(np.sort(refined.concentration_), np.sort(direct.concentration), rtol=1e-6)
@@ -146,7 +146,7 @@ def test_started_from_the_moments_it_ends_better_than_from_documents(name):
     X = sp.load_npz(shared("datasets", name, "counts.npz")).tocsr()
     with np.load(shared("datasets", name, "folds.npz")) as folds:
         train, test = Corpus(X[folds["train_1"]]), X[folds["test_1"]]
-    model = DiscreteICA(50).fit(train)
+    model = DiscreteICA(50, refine=None).fit(train)
     bits = [
         heldout.chib(test, found.topics, found.concentration, 100).bits_per_token
         for found in (variational_lda(train, 50), variational_lda(train, init=model))

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from momentopic import corpus, diagonalize, engine, heldout, metrics, moments, recover, refine, simulate
+    from momentopic import coherence, corpus, diagonalize, engine, heldout, metrics, moments, recover, refine, simulate
     from momentopic.corpus import Corpus
     from momentopic.exceptions import ConvergenceWarning, RankError
     from momentopic.model import DiscreteICA
@@ -23,6 +23,7 @@ __all__ = [
     "DiscreteICA",
     "RankError",
     "__version__",
+    "coherence",
     "corpus",
     "diagonalize",
     "engine",

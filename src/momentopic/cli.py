@@ -92,7 +92,7 @@ def fit(
     algorithm: Annotated[Algorithm, typer.Option(help="The diagonalisation.")] = Algorithm.jd,
     projections: Annotated[Projections, typer.Option(help="For jd: JD, JD(k) or JD(f).")] = Projections.basis,
     c0: Annotated[float | None, typer.Option(help="The sum of the Dirichlet parameters, for --moments lda.")] = None,
-    refine: Annotated[Refinement, typer.Option(help="What follows the moment solution.")] = Refinement.none,
+    refine: Annotated[Refinement, typer.Option(help="What follows the moment solution.")] = Refinement.collapsed,
     vocab: Annotated[Path | None, typer.Option(help="The words, one a line [default: vocab.txt beside INPUT].")] = None,
     text_field: Annotated[str, typer.Option(help="The field of .jsonl objects that holds the text.")] = "text",
     min_df: Annotated[float, typer.Option(help="Texts: leave out words in fewer documents.")] = 5,

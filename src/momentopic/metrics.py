@@ -1,4 +1,4 @@
-"""How far estimated topics are from true ones, or two models' topics from each other."""
+"""How far estimated topics are from true ones, or two models' topics from each other; how well their words fit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from momentopic._types import FloatArray, IntArray
+from momentopic.coherence import Coherence, coherence
+
+__all__ = ["Alignment", "Coherence", "align_topics", "coherence", "recovery_error"]
 
 
 @dataclass(frozen=True, eq=False)

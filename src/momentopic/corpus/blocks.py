@@ -102,9 +102,16 @@ class Corpus:
 
     def cut(self, documents: int) -> Corpus:
         """Return the same corpus in blocks of so many documents, for work that is done document by document."""
+        return self._with_boundaries(np.append(np.arange(0, self.shape[0], documents), self.shape[0]))
+
+    def divided(self, n_blocks: int) -> Corpus:
+        """Return the same corpus in so many blocks (or fewer, where one document is long) of as many nonzeros."""
+        return self._with_boundaries(_equal_parts(self.counts.indptr, n_blocks))
+
+    def _with_boundaries(self, boundaries: IntArray) -> Corpus:
         copy = object.__new__(Corpus)
         vars(copy).update(vars(self))
-        copy.boundaries = np.append(np.arange(0, self.shape[0], documents), self.shape[0]).astype(np.int64)
+        copy.boundaries = boundaries.astype(np.int64)
         return copy
 
     def __repr__(self) -> str:
@@ -130,8 +137,12 @@ def block_boundaries(indptr: IntArray, n_words: int) -> IntArray:
     nnz = int(indptr[-1])
     size = max(_LEAST_NONZEROS, _NONZEROS_PER_WORD * n_words, -(-nnz // _BLOCKS))
     n_blocks = max(1, min(n_docs, round(nnz / size)))
-    cuts = np.searchsorted(indptr, np.arange(1, n_blocks) * (nnz / n_blocks))
-    return np.unique(np.concatenate(([0], cuts, [n_docs]))).astype(np.int64)
+    return _equal_parts(indptr, n_blocks)
+
+
+def _equal_parts(indptr: IntArray, n_parts: int) -> IntArray:
+    cuts = np.searchsorted(indptr, np.arange(1, n_parts) * (int(indptr[-1]) / n_parts))
+    return np.unique(np.concatenate(([0], cuts, [len(indptr) - 1]))).astype(np.int64)
 
 
 def as_corpus(X: Any, *, empty_ok: bool = False) -> Corpus:

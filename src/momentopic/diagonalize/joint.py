@@ -18,6 +18,7 @@ def joint_diagonalize(
     matrices: FloatArray,
     *,
     tol: float = 1e-8,
+    gain: float = 0.0,
     max_sweeps: int = 1000,
     init: FloatArray | None = None,
     callback: Callable[[int, float], None] | None = None,
@@ -33,6 +34,9 @@ def joint_diagonalize(
         Symmetric; they may be indefinite.
     tol : float
         Stop when no rotation of a sweep has a |sin| above this.
+    gain : float
+        Also stop when a sweep lowers the criterion by less than this part of Σ_p ‖B_p‖². The last of many sweeps
+        hardly change it: for an answer that will be refined by other means, 1e-4 takes a tenth of the sweeps.
     max_sweeps : int
         Stop after this many sweeps, with a ConvergenceWarning. Sampled corpora take 6 to 8, real ones up to 200.
     init : array of shape (K, K), optional
@@ -53,10 +57,13 @@ def joint_diagonalize(
         # the matrix index goes last: the inner loops of a rotation run over it
         A = np.array((V @ stack @ V.T if init is not None else stack).transpose(1, 2, 0), order="C")
         n_sweeps, converged = 0, K == 1
-        negligible = (np.finfo(np.float64).eps ** 2) * float((stack**2).sum())
+        whole = float((stack**2).sum())
+        negligible = (np.finfo(np.float64).eps ** 2) * whole
+        diagonal = _diagonal_part(A)
         while not converged and n_sweeps < max_sweeps:
             largest = kernels.jacobi.sweep(A, V, negligible)
-            converged = largest <= tol
+            before, diagonal = diagonal, _diagonal_part(A)
+            converged = largest <= tol or diagonal - before < gain * whole
             n_sweeps += 1
             if callback is not None:
                 callback(n_sweeps, largest)
@@ -70,6 +77,12 @@ def joint_diagonalize(
             )
         # measured on the matrices themselves, not on the rotated copy with its rounding
         return diagonalized(V, stack, n_sweeps, converged)
+
+
+def _diagonal_part(A: FloatArray) -> float:
+    """Return the sum of the squared diagonal entries of matrices whose index goes last: what rotations maximise."""
+    k = np.arange(len(A))
+    return float((A[k, k] ** 2).sum())
 
 
 def random_directions(n: int, K: int, random_state: int) -> FloatArray:

@@ -16,6 +16,7 @@ from momentopic.corpus.blocks import Block, Corpus
 
 P = ParamSpec("P")
 S = TypeVar("S")
+Words = TypeVar("Words")
 Partial: TypeAlias = tuple[FloatArray, ...]
 BlockFunction: TypeAlias = Callable[Concatenate[Block, P], Partial]
 
@@ -82,6 +83,45 @@ class Engine(Protocol):
             The element-wise sums, added in block order.
         list
             The new states.
+        """
+        ...
+
+    def turn(
+        self,
+        function: Callable[..., tuple[Partial, S, Words]],
+        corpus: Corpus,
+        states: list[S],
+        words: list[Words],
+        turn: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[Partial, list[S], list[Words]]:
+        """Let each block work on its own part of an array over words: after as many turns as parts, on all of them.
+
+        Blocks that change what they share (the counts of the words) can do so at once where no two of them hold the
+        same words at a time. In turn number `turn`, block i holds part ``(i + turn) % len(words)``.
+
+        Parameters
+        ----------
+        function : callable
+            A module-level function called as ``function(block, state, part, *args, **kwargs)``; it returns a tuple of
+            freshly allocated arrays, the new state and the new part, for which it may use the memory of the old ones.
+        corpus : Corpus
+            Of no more blocks than there are parts.
+        states, words : lists
+            One a block, and one a part. They are the engine's from now on: use the ones that are returned.
+        turn : int
+        *args, **kwargs
+            The same for every block.
+
+        Returns
+        -------
+        tuple of arrays
+            The element-wise sums, added in block order.
+        list
+            The new states.
+        list
+            The new parts.
         """
         ...
 

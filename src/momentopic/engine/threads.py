@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from copy import copy
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 
 from momentopic.corpus.blocks import Block, Corpus
-from momentopic.engine.base import BlockFunction, OrderedSum, P, Partial, S
+from momentopic.engine.base import BlockFunction, OrderedSum, P, Partial, S, Words
 from momentopic.engine.blas import single_threaded_blas
 
 R = TypeVar("R")
@@ -23,6 +24,16 @@ def available_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows
         return os.cpu_count() or 1
+
+
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    """Return the pool of so many threads: starting them anew for each of thousands of short sums would cost more."""
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="momentopic")
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # the threads of the parent are not in the child
 
 
 class ThreadEngine:
@@ -72,6 +83,32 @@ class ThreadEngine:
         self._run(take, corpus, lambda i, block: function(block, states[i], *args, **kwargs))
         return ordered.result(), renewed
 
+    def turn(
+        self,
+        function: Callable[..., tuple[Partial, S, Words]],
+        corpus: Corpus,
+        states: list[S],
+        words: list[Words],
+        turn: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[Partial, list[S], list[Words]]:
+        """Let each block work on its own part of an array over words; see `Engine.turn`."""
+        if corpus.n_blocks > len(words):
+            raise ValueError(f"{corpus.n_blocks} blocks cannot hold {len(words)} parts at a time")
+        ordered = OrderedSum()
+        new_states, new_words = list(states), list(words)
+
+        def held(i: int) -> int:
+            return (i + turn) % len(words)
+
+        def take(i: int, result: tuple[Partial, S, Words]) -> None:
+            part, new_states[i], new_words[held(i)] = result
+            ordered.add(i, part)
+
+        self._run(take, corpus, lambda i, block: function(block, states[i], words[held(i)], *args, **kwargs))
+        return ordered.result(), new_states, new_words
+
     def with_progress(self, progress: Callable[[int, int], None]) -> ThreadEngine:
         """Return a copy that reports to `progress`, unless this one reports already."""
         engine = copy(self)
@@ -96,22 +133,24 @@ class ThreadEngine:
                 for i in range(n_blocks):
                     finish(i, function(i, corpus.block(i)))
                 return
-            with ThreadPoolExecutor(n_threads) as pool:
-                running: dict[Future[R], int] = {}
-                submitted = 0
-                try:
-                    while submitted < n_blocks or running:
-                        # a bounded window from the oldest block that is not done: parts that wait for their turn to
-                        # be added are dense arrays
-                        oldest = min(running.values(), default=submitted)
-                        while submitted < min(n_blocks, oldest + 2 * n_threads):
-                            running[pool.submit(function, submitted, corpus.block(submitted))] = submitted
-                            submitted += 1
-                        for future in wait(running, return_when=FIRST_COMPLETED).done:
-                            finish(running.pop(future), future.result())
-                except BaseException:
-                    pool.shutdown(wait=True, cancel_futures=True)
-                    raise
+            pool = _pool(n_threads)
+            running: dict[Future[R], int] = {}
+            submitted = 0
+            try:
+                while submitted < n_blocks or running:
+                    # a bounded window from the oldest block that is not done: parts that wait for their turn to
+                    # be added are dense arrays
+                    oldest = min(running.values(), default=submitted)
+                    while submitted < min(n_blocks, oldest + 2 * n_threads):
+                        running[pool.submit(function, submitted, corpus.block(submitted))] = submitted
+                        submitted += 1
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        finish(running.pop(future), future.result())
+            except BaseException:
+                for future in running:
+                    future.cancel()
+                wait(running)  # they write into arrays that the caller may use again
+                raise
 
     def __repr__(self) -> str:
         return f"ThreadEngine(n_threads={self.n_threads})"

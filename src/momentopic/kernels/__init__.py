@@ -10,6 +10,16 @@ from types import ModuleType
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name in ("chib", "collapsed", "documents", "jacobi", "left_to_right", "random", "sparse", "variational"):
+    if name in (
+        "chib",
+        "collapsed",
+        "documents",
+        "jacobi",
+        "lanes",
+        "left_to_right",
+        "random",
+        "sparse",
+        "variational",
+    ):
         return importlib.import_module(f"momentopic.kernels.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,9 @@
 """Sweeps of the collapsed refinement over a block of documents: expected topics (CVB0), or sampled ones.
 
 Arrays over topics are padded with zeros to a multiple of `LANES`, so that every loop over topics runs in whole vectors.
-Word counts are those of the previous sweep, so that blocks are independent of each other. Loops that store do not sum
-and loops that sum do not store (see `kernels.documents`), so the bits do not depend on where arrays lie.
+A sweep over a block takes the words range by range: whoever holds the counts of a range of words may change them at
+once, while others do the same with other ranges (see `Engine.turn`). Loops that store do not sum and loops that sum do
+not store (see `kernels.documents`), so the bits do not depend on where arrays lie.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from momentopic.kernels.random import uniform
+from momentopic.kernels.lanes import LANES, passed_lanes, prefetch, weighted_lanes
+from momentopic.kernels.random import GOLDEN, mix
 
 Array = np.ndarray[Any, Any]
 
-LANES = 16
 _ONE = np.float32(1)
 _NOTHING = np.float32(0)
+_STEP = np.float32(1 / (1 << 24))  # between the random numbers of a draw
+_AHEAD = 2  # entries: the counts of a word are asked for that early
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
@@ -42,6 +45,25 @@ def normalise(g: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
+def infer(
+    words: Array, counts: Array, phi: Array, alpha: Array, n_passes: int, G: Array, n: Array, fresh: Array
+) -> None:
+    """Infer one document under fixed topics: responsibilities G (entries x K), which come as zeros, and counts n."""
+    K = alpha.shape[0]
+    n[:] = _NOTHING
+    for _ in range(n_passes):
+        fresh[:] = _NOTHING
+        for e in range(words.shape[0]):
+            f, g, x = phi[words[e]], G[e], np.float32(counts[e])
+            for k in range(K):
+                g[k] = f[k] * (max(n[k] - g[k], _NOTHING) + alpha[k])
+            normalise(g)
+            for k in range(K):
+                fresh[k] += x * g[k]
+        n[:] = fresh
+
+
+@njit(cache=True, nogil=True)
 def start(
     indptr: Array,
     indices: Array,
@@ -54,97 +76,183 @@ def start(
     out: Array,
 ) -> None:
     """Infer the documents under fixed topics: responsibilities G (entries x K), N (documents x K), word counts out."""
-    K = alpha.shape[0]
-    fresh = np.empty(K, dtype=np.float32)
+    fresh = np.empty(alpha.shape[0], dtype=np.float32)
     for d in range(indptr.shape[0] - 1):
-        for _ in range(n_passes):
-            fresh[:] = _NOTHING
-            for e in range(indptr[d], indptr[d + 1]):
-                f, g, x = phi[indices[e]], G[e], np.float32(counts[e])
-                for k in range(K):
-                    g[k] = f[k] * (max(N[d, k] - g[k], _NOTHING) + alpha[k])
-                normalise(g)
-                for k in range(K):
-                    fresh[k] += x * g[k]
-            N[d] = fresh
-        for e in range(indptr[d], indptr[d + 1]):
+        begin, end = indptr[d], indptr[d + 1]
+        infer(indices[begin:end], counts[begin:end], phi, alpha, n_passes, G[begin:end], N[d], fresh)
+        for e in range(begin, end):
             o, g, x = out[indices[e]], G[e], np.float32(counts[e])
-            for k in range(K):
+            for k in range(alpha.shape[0]):
                 o[k] += x * g[k]
 
 
 @njit(cache=True, nogil=True)
+def start_drawn(
+    indptr: Array,
+    indices: Array,
+    counts: Array,
+    phi: Array,
+    alpha: Array,
+    n_passes: int,
+    state: Array,
+    z: Array,
+    first_token: Array,
+    N: Array,
+    out: Array,
+) -> None:
+    """Infer the documents under fixed topics and draw from the result at once: responsibilities are not kept."""
+    fresh = np.empty(alpha.shape[0], dtype=np.float32)
+    for d in range(indptr.shape[0] - 1):
+        begin, end = indptr[d], indptr[d + 1]
+        G = np.zeros((end - begin, alpha.shape[0]), dtype=np.float32)
+        infer(indices[begin:end], counts[begin:end], phi, alpha, n_passes, G, N[d], fresh)
+        state[d] = draw(indices[begin:end], counts[begin:end], G, state[d], z, first_token[d], N[d], out)
+
+
+@njit(cache=True, nogil=True)
+def draw(words: Array, counts: Array, G: Array, stream: Any, z: Array, first_token: int, n: Array, out: Array) -> Any:
+    """Draw the topics z of a document's tokens from its responsibilities; return the random stream as it is then."""
+    n[:] = _NOTHING
+    t = first_token
+    for e in range(words.shape[0]):
+        for _ in range(counts[e]):
+            stream += GOLDEN
+            u = np.float32(np.int64(mix(stream) >> np.uint64(40))) * _STEP
+            new = 0
+            for k in range(G.shape[1]):
+                if G[e, k] > _NOTHING:
+                    new = k
+                    u -= G[e, k]
+                    if u < _NOTHING:
+                        break
+            z[t] = new
+            n[new] += _ONE
+            out[words[e], new] += _ONE
+            t += 1
+    return stream
+
+
+@njit(cache=True, nogil=True)
+def draw_all(
+    indptr: Array,
+    indices: Array,
+    counts: Array,
+    G: Array,
+    state: Array,
+    z: Array,
+    first_token: Array,
+    N: Array,
+    out: Array,
+) -> None:
+    """Draw the topic of every token from its responsibilities G; N and out become the counts of the draws."""
+    for d in range(indptr.shape[0] - 1):
+        begin, end = indptr[d], indptr[d + 1]
+        state[d] = draw(indices[begin:end], counts[begin:end], G[begin:end], state[d], z, first_token[d], N[d], out)
+
+
+@njit(cache=True, nogil=True)
+def seek(
+    indptr: Array, indices: Array, counts: Array, first_token: Array, first_word: int, entry: Array, token: Array
+) -> None:
+    """Set the cursors of each document to its first entry whose word is `first_word` or a later one."""
+    for d in range(indptr.shape[0] - 1):
+        e, t = indptr[d], first_token[d]
+        while e < indptr[d + 1] and indices[e] < first_word:
+            t += np.int64(counts[e])
+            e += 1
+        entry[d], token[d] = e, t
+
+
+@njit(cache=True, nogil=True)
 def expected_sweep(
-    indptr: Array, indices: Array, counts: Array, phi: Array, scale: Array, alpha: Array, G: Array, N: Array, out: Array
+    indptr: Array,
+    indices: Array,
+    counts: Array,
+    entry: Array,
+    first_word: int,
+    phi: Array,
+    eta: Any,
+    scale: Array,
+    alpha: Array,
+    G: Array,
+    N: Array,
+    change: Array,
 ) -> float:
-    """One CVB0 sweep, in place; add the new word counts to out and return how many tokens changed their topic.
+    """One CVB0 sweep over the entries of some consecutive words, in place; return how many tokens changed their topic.
 
     Parameters
     ----------
-    phi : array of shape (M, K)
-        Word counts of the previous sweep plus the smoothing.
+    indptr, indices, counts : arrays
+        The rows of a block, words ascending.
+    entry : int64 array of shape (documents,)
+        The entry of each document that comes next. After the last word it is the document's first again.
+    first_word : int
+        The words are this one and those after it, as many as phi has rows.
+    phi : array of shape (words, K)
+        How often each word has each topic: counts, kept up to date.
+    eta : float
+        The smoothing.
     scale : array of shape (K,)
-        One over the column sums of phi.
+        One over the smoothed totals of the topics; 0 for the padding.
     alpha : array of shape (K,)
     G : array of shape (entries, K)
         Responsibilities.
     N : array of shape (documents, K)
         Topic counts of the documents.
-    out : array of shape (M, K)
+    change : float32 array of shape (K,)
+        What is to be added to the totals of the topics.
     """
     K = alpha.shape[0]
     g = np.empty(K, dtype=np.float32)
     step = np.empty(K, dtype=np.float32)
     moved = 0.0
-    least = np.float32(1e-10)
+    end_word = first_word + phi.shape[0]
     for d in range(indptr.shape[0] - 1):
         n = N[d]
-        for e in range(indptr[d], indptr[d + 1]):
-            w, x = indices[e], np.float32(counts[e])
-            f, own, o = phi[w], G[e], out[w]
+        e = indptr[d] if first_word == 0 else entry[d]
+        while e < indptr[d + 1] and indices[e] < end_word:
+            x = np.float32(counts[e])
+            f, own = phi[indices[e] - first_word], G[e]
             for k in range(K):
-                g[k] = max(f[k] - own[k], least) * (max(n[k] - own[k], _NOTHING) + alpha[k]) * scale[k]
+                left = max(f[k] - own[k], _NOTHING) + eta
+                g[k] = left * (max(n[k] - own[k], _NOTHING) + alpha[k]) * scale[k]
             normalise(g)
             for k in range(K):
-                step[k] = abs(g[k] - own[k])
-                n[k] += x * (g[k] - own[k])
+                step[k] = g[k] - own[k]
                 own[k] = g[k]
-                o[k] += x * g[k]
+                n[k] += x * step[k]
+                f[k] += x * step[k]
+                change[k] += x * step[k]
+            for k in range(K):
+                step[k] = abs(step[k])
             for first in range(0, K, LANES):
                 moved += 0.5 * x * lane_sum(step, first)
+            e += 1
+        entry[d] = e
     return moved
 
 
-@njit(cache=True, nogil=True)
-def choose(p: Array, lanes: Array, u: Any, old: int) -> int:
-    """Return the topic at which the sum of p passes u, the old topic left out."""
-    held = p[old]
-    lanes[old // LANES] -= held
-    p[old] = _NOTHING
-    b = 0
-    while b < lanes.shape[0] - 1 and u >= lanes[b]:
-        u -= lanes[b]
-        b += 1
-    new = old
-    for k in range(b * LANES, (b + 1) * LANES):
-        if p[k] > _NOTHING:
-            new = k
-            u -= p[k]
-            if u < _NOTHING:
-                break
-    p[old] = held
-    return new
+@njit(cache=True, nogil=True, inline="always")
+def choose(a: Array, f: Array, eta: Any, lanes: Array, before: Array, u: Any, old: int) -> int:
+    """Return the topic at which the sum of a_k (f_k + eta), lane after lane, passes u; the old topic is left out."""
+    j = min(passed_lanes(lanes, u, before), LANES - 1)
+    u -= before[j]
+    total = _NOTHING
+    passed = 0
+    for k in range(j, a.shape[0], LANES):
+        total += _NOTHING if k == old else a[k] * (f[k] + eta)
+        passed += total <= u
+    new = j + LANES * passed
+    return new if new < a.shape[0] else last_possible(a, f, eta, old)
 
 
 @njit(cache=True, nogil=True)
-def gather(p: Array, old: int, own: Any, total: Any, soft: Array) -> None:
-    """Add the probabilities p / total to soft, with `own` in the place of the old topic."""
-    inverse = _ONE / total
-    held = p[old]
-    p[old] = own
-    for k in range(p.shape[0]):
-        soft[k] += p[k] * inverse
-    p[old] = held
+def last_possible(a: Array, f: Array, eta: Any, old: int) -> int:
+    """Return the last topic that is possible: where rounding let a random number pass the sum of all."""
+    for k in range(a.shape[0] - 1, -1, -1):
+        if k != old and a[k] * (f[k] + eta) > _NOTHING:
+            return k
+    return old
 
 
 @njit(cache=True, nogil=True)
@@ -152,90 +260,84 @@ def sampled_sweep(
     indptr: Array,
     indices: Array,
     counts: Array,
+    entry: Array,
+    token: Array,
+    first_word: int,
     phi: Array,
+    eta: Any,
     scale: Array,
     alpha: Array,
     z: Array,
+    first_token: Array,
     N: Array,
     state: Array,
-    collect: bool,
-    out: Array,
-    soft: Array,
+    change: Array,
 ) -> None:
-    """One collapsed Gibbs sweep, in place; add the new word counts to out.
+    """One collapsed Gibbs sweep over the tokens of some consecutive words, in place.
 
     Parameters
     ----------
-    phi, scale, alpha, N, out
+    indptr, indices, counts, entry, first_word, phi, eta, scale, alpha, N, change
         As in `expected_sweep`.
+    token : int64 array of shape (documents,)
+        The token of each document that comes next.
     z : int array of shape (tokens,)
         The topic of each token, entry after entry.
+    first_token : int64 array of shape (documents,)
     state : uint64 array of shape (documents,)
         A random stream for each document.
-    collect : bool
-        Whether to add the probabilities each token was drawn from to soft.
-    soft : array of shape (M, K)
     """
     K = alpha.shape[0]
-    p = np.empty(K, dtype=np.float32)
     a = np.empty(K, dtype=np.float32)
-    lanes = np.empty(K // LANES, dtype=np.float32)
-    stream = np.empty(1, dtype=np.uint64)
-    t = 0
+    lanes, before = np.empty(LANES, dtype=np.float32), np.empty(LANES + 1, dtype=np.float32)
+    end_word = first_word + phi.shape[0]
     for d in range(indptr.shape[0] - 1):
-        stream[0] = state[d]
+        e, t, last = entry[d], token[d], indptr[d + 1]
+        if first_word == 0:
+            e, t = indptr[d], first_token[d]
+        if e == last or indices[e] >= end_word:
+            entry[d], token[d] = e, t
+            continue
+        stream = state[d]
         n = N[d]
         for k in range(K):
             a[k] = (n[k] + alpha[k]) * scale[k]
-        for e in range(indptr[d], indptr[d + 1]):
-            w = indices[e]
-            f, o, s = phi[w], out[w], soft[w if collect else 0]
+        while e < last and indices[e] < end_word:
+            f = phi[indices[e] - first_word]
+            if e + _AHEAD < last and indices[e + _AHEAD] < end_word:
+                prefetch(phi[indices[e + _AHEAD] - first_word])
             for _ in range(counts[e]):
-                old = z[t]
-                for k in range(K):
-                    p[k] = a[k] * f[k]
-                total = _NOTHING
-                for b in range(K // LANES):
-                    lanes[b] = lane_sum(p, b * LANES)
-                    total += lanes[b]
+                old = np.uint32(z[t])  # unsigned, so that no index is checked for being negative
+                total = weighted_lanes(a, f, eta, lanes)
+                held = a[old] * (f[old] + eta)
                 # the token itself is left out of the counts of its topic
-                own = max((a[old] - scale[old]) * (f[old] - _ONE) / (_ONE - scale[old]), _NOTHING)
-                total += own - p[old]
-                u = np.float32(uniform(stream)) * total
+                own = max((a[old] - scale[old]) * (f[old] - _ONE + eta), _NOTHING)
+                total += own - held
+                stream += GOLDEN
+                u = np.float32(np.int64(mix(stream) >> np.uint64(40))) * _STEP * total
                 # once the topics are good, most tokens keep theirs: ask for the old one first
-                new = old if u < own else choose(p, lanes, u - own, old)
-                if collect:
-                    gather(p, old, own, total, s)
-                if new != old:
-                    a[old] -= scale[old]
-                    a[new] += scale[new]
-                    n[old] -= _ONE
-                    n[new] += _ONE
-                    z[t] = new
-                o[new] += _ONE
+                if u >= own:
+                    lanes[old % np.uint32(LANES)] -= held
+                    new = np.uint32(choose(a, f, eta, lanes, before, u - own, int(old)))
+                    if new != old:
+                        a[old] -= scale[old]
+                        a[new] += scale[new]
+                        n[old] -= _ONE
+                        n[new] += _ONE
+                        f[old] -= _ONE
+                        f[new] += _ONE
+                        change[old] -= _ONE
+                        change[new] += _ONE
+                        z[t] = new
                 t += 1
-        state[d] = stream[0]
+            e += 1
+        entry[d], token[d], state[d] = e, t, stream
 
 
 @njit(cache=True, nogil=True)
-def draw_topics(indptr: Array, counts: Array, G: Array, state: Array, z: Array, N: Array) -> None:
-    """Draw the topic of every token from its responsibilities; N becomes the counts of the draws."""
-    stream = np.empty(1, dtype=np.uint64)
-    t = 0
-    for d in range(indptr.shape[0] - 1):
-        stream[0] = state[d]
-        N[d] = _NOTHING
-        for e in range(indptr[d], indptr[d + 1]):
-            for _ in range(counts[e]):
-                u = uniform(stream)
-                new = 0
-                for k in range(G.shape[1]):
-                    if G[e, k] > _NOTHING:
-                        new = k
-                        u -= G[e, k]
-                        if u < 0.0:
-                            break
-                z[t] = new
-                N[d, new] += _ONE
-                t += 1
-        state[d] = stream[0]
+def histogram(N: Array, out: Array) -> None:
+    """Count how often each whole number (rounded) is in each column of N; the last bin takes all larger ones."""
+    most = out.shape[1] - 1
+    for d in range(N.shape[0]):
+        for k in range(out.shape[0]):
+            out[k, min(np.int64(np.rint(N[d, k])), most)] += 1

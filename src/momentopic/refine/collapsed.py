@@ -1,9 +1,13 @@
 """Collapsed refinement: topics of a moment solution made about as good as a long-run sampler's.
 
-Two phases. Sweeps of collapsed variational inference of order zero (CVB0) go from the moment solution to the nearest
-good optimum. Then collapsed Gibbs sweeps explore around it, and the topics are the mean over sweeps of the
-probabilities that the tokens were drawn from. In both, each token leaves itself out of the counts, and word counts are
-those of the previous sweep: blocks are independent, and the bits are the same for any number of threads.
+Two phases. Some sweeps of collapsed variational inference of order zero (CVB0) go from the moment solution towards the
+nearest good optimum. Then collapsed Gibbs sweeps explore around it, and the topics are the mean over sweeps. In both,
+each token leaves itself out of the counts.
+
+Documents and words are divided into as many parts. In each turn every part of the documents holds another part of the
+words and changes their counts at once; a sweep is as many turns as there are parts (Yan, Xu and Qi 2009). So word
+counts are never out of date (only the totals of the topics are, by a turn), no two threads touch the same words, and
+the bits are the same for any number of threads.
 
 The first phase keeps K numbers a nonzero. Where they do not fit, it is left out, and the second starts from the moment
 solution: it keeps one number a token. Where words repeat so often that drawing every token would be a waste (counts in
@@ -19,22 +23,25 @@ from typing import Any
 import numpy as np
 
 from momentopic import kernels
-from momentopic._types import FloatArray
-from momentopic.corpus.blocks import Block, Corpus
+from momentopic._types import FloatArray, IntArray
+from momentopic.corpus.blocks import Corpus
 from momentopic.engine.base import Engine
-from momentopic.refine.prior import concentration_step, concentration_sums, smoothing_step
+from momentopic.engine.blas import single_threaded_blas
+from momentopic.refine.blocks import WordCounts, draw_block, expected_block, prior_block, sampled_block, start_block
+from momentopic.refine.prior import CountHistogram, concentration_steps, smoothing_steps
 
 _BACKGROUND = 0.05  # of the corpus' word frequencies in the topics that the first inference starts from
 _START_CONCENTRATION = 4.0
 _START_SMOOTHING = 0.03
 _LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
+_SWEEPS_BEFORE_SAMPLES = 10
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
-_START_PASSES = 3
-_FIRST_SAMPLE = 5
-_PRIOR_EVERY = 5
-_PRIOR_STEPS = 6
-_CHECK_EVERY = 10
+_FIRST_SAMPLE, _SAMPLE_EVERY = 10, 2
+_PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 10
+_CHECK_EVERY = 20
 _MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
+_MOST_PARTS = 16
+_TOKENS_PER_PART = 32768  # of the documents' parts times the words' parts: enough to keep a thread busy
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,52 +70,14 @@ class Refined:
     converged: bool
 
 
-@dataclass(eq=False)
-class BlockState:
-    """What is remembered of a block of documents from sweep to sweep."""
-
-    N: Any  # documents x K, topic counts
-    random: Any  # a stream for each document
-    G: Any = None  # entries x K, responsibilities (expected sweeps)
-    z: Any = None  # tokens, topics (sampled sweeps)
-
-
-@dataclass(eq=False)
-class _Model:
-    """What every block reads: word counts, prior and smoothing."""
-
-    n_topics: int
-    seen: Any  # the words that occur
-    alpha: FloatArray
-    eta: float
-    counts: Any = None  # M x padded K, float32
-
-    def padded_alpha(self) -> Any:
-        alpha = np.zeros(_padded(self.n_topics), dtype=np.float32)
-        alpha[: self.n_topics] = self.alpha
-        return alpha
-
-    def operands(self) -> tuple[Any, Any, Any]:
-        """Return phi, scale and alpha as the kernels take them."""
-        phi = self.counts.copy()
-        phi[:, : self.n_topics] += np.float32(self.eta)
-        totals = self.counts.sum(axis=0, dtype=np.float64) + self.eta * self.seen.sum()
-        return phi, (1 / totals).astype(np.float32), self.padded_alpha()
-
-    def topics(self, counts: Any) -> FloatArray:
-        """Return the topics (K x M) that smoothed counts give; words that do not occur have probability 0."""
-        smoothed = (counts[:, : self.n_topics].astype(np.float64) + self.eta) * self.seen[:, None]
-        return np.ascontiguousarray((smoothed / smoothed.sum(axis=0)).T)
-
-
 def refine_collapsed(
     corpus: Corpus,
     topics: FloatArray,
     engine: Engine,
     *,
-    n_sweeps: int = 200,
+    n_sweeps: int = 400,
     smoothing: float | None = None,
-    tol: float = 0.01,
+    tol: float = 0.013,
     random_state: int = 0,
     memory: int = 2 << 30,
     callback: Callable[[int, float], None] | None = None,
@@ -126,7 +95,8 @@ def refine_collapsed(
     smoothing : float, optional
         The Dirichlet parameter of the topics; by default it is estimated.
     tol : float
-        The sampled sweeps end when ten of them move the averaged topics by less than this, in mean l1 error (0 to 1).
+        The sampled sweeps end when twenty of them move the averaged topics by less than this, in mean l1 error (at
+        most 1).
     random_state : int
     memory : int
         Bytes that the responsibilities of the expected sweeps may take: above it those sweeps are left out.
@@ -137,158 +107,171 @@ def refine_collapsed(
     -------
     Refined
     """
-    K, M = topics.shape
     nnz, tokens = corpus.counts.nnz, float(corpus.counts.sum(dtype=np.float64))
-    frequencies = np.asarray(corpus.counts.sum(axis=0, dtype=np.float64)).ravel() / tokens
-    model = _Model(K, frequencies > 0, np.full(K, _START_CONCENTRATION / K), smoothing or _START_SMOOTHING)
     sample = n_sweeps > 0 and tokens <= _MOST_REPEATS * nnz
-    expect = not sample or 4 * _padded(K) * nnz <= memory
-    phi = np.zeros((M, _padded(K)), dtype=np.float32)
-    phi[:, :K] = ((1 - _BACKGROUND) * topics + _BACKGROUND * frequencies).T
-    states: list[Any] = [None] * corpus.n_blocks
-    run = _Run(corpus, engine, model, states, tokens, smoothing is None, callback)
-    run.step(start_block, phi, model.padded_alpha(), random_state, expect)
-    n_expected = run.expected_sweeps() if expect else 0
-    if not sample:
+    expect = not sample or 4 * _padded(len(topics)) * nnz <= memory
+    with single_threaded_blas():
+        run = _Run(corpus, engine, len(topics), smoothing, callback)
+        run.start(topics, random_state, expect)
+        n_expected = 0
+        if expect:
+            n_expected = run.expected_sweeps(_SWEEPS_BEFORE_SAMPLES if sample else _EXPECTED_SWEEPS)
+        if sample:
+            if expect:
+                run.draw()
+            return replace(run.sampled_sweeps(n_sweeps, tol), n_expected=n_expected)
         at_rest = n_expected < _EXPECTED_SWEEPS
-        return Refined(model.topics(model.counts), model.alpha, model.eta, n_expected, 0, at_rest)
-    if expect:
-        run.step(draw_block)
-    refined = run.sampled_sweeps(n_sweeps, tol)
-    return replace(refined, n_expected=n_expected)
+        return Refined(run.topics(run.counts()), run.alpha, run.eta, n_expected, 0, at_rest)
 
 
-@dataclass(eq=False)
 class _Run:
-    """A refinement under way."""
+    """A refinement under way: the state of every block, the counts of the words, prior and smoothing."""
 
-    corpus: Corpus
-    engine: Engine
-    model: _Model
-    states: list[Any]
-    tokens: float
-    free_smoothing: bool
-    callback: Callable[[int, float], None] | None
-    n_done: int = 0
+    def __init__(
+        self,
+        corpus: Corpus,
+        engine: Engine,
+        K: int,
+        smoothing: float | None,
+        callback: Callable[[int, float], None] | None,
+    ) -> None:
+        totals = np.asarray(corpus.counts.sum(axis=0, dtype=np.float64)).ravel()
+        self.n_tokens = float(totals.sum())
+        self.frequencies = totals / self.n_tokens
+        self.seen = totals > 0
+        self.boundaries = word_boundaries(self.frequencies, number_of_parts(self.n_tokens, corpus.shape[0]))
+        self.corpus = corpus.divided(len(self.boundaries) - 1)
+        lengths = np.asarray(corpus.counts.sum(axis=1, dtype=np.float64)).ravel()
+        self.lengths = np.unique(lengths, return_counts=True)
+        self.engine = engine
+        self.K = K
+        self.alpha = np.full(K, _START_CONCENTRATION / K)
+        self.eta = smoothing or _START_SMOOTHING
+        self.free_smoothing = smoothing is None
+        self.callback = callback
+        self.n_done = 0
+        self.states: list[Any] = []
+        self.words: list[WordCounts] = []
 
-    def step(self, function: Any, *args: Any) -> Any:
-        """Do one sweep over the corpus; the model takes its word counts; return the other sums."""
-        (counts, *others), self.states = self.engine.update(function, self.corpus, self.states, *args)
-        self.model.counts = counts
-        return others
+    def start(self, topics: FloatArray, random_state: int, expect: bool) -> None:
+        """Infer all documents under the topics that the refinement starts from."""
+        phi = np.zeros((len(self.seen), _padded(self.K)), dtype=np.float32)
+        phi[:, : self.K] = ((1 - _BACKGROUND) * topics + _BACKGROUND * self.frequencies).T
+        firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
+        (counts,), self.states = self.engine.update(
+            start_block, self.corpus, firsts, phi, self.padded(self.alpha), random_state, expect
+        )
+        self.take(counts)
+
+    def draw(self) -> None:
+        """Turn expected topics of tokens into drawn ones."""
+        (counts,), self.states = self.engine.update(draw_block, self.corpus, self.states)
+        self.take(counts)
+
+    def take(self, counts: Any) -> None:
+        """Divide the counts of the words into parts."""
+        ranges = zip(self.boundaries[:-1], self.boundaries[1:], strict=True)
+        self.words = [WordCounts(int(first), counts[first:end]) for first, end in ranges]
+
+    def counts(self) -> Any:
+        """Return how often each word has each topic."""
+        return np.concatenate([part.counts[:, : self.K] for part in self.words])
+
+    def topics(self, counts: Any) -> FloatArray:
+        """Return the topics (K x M) that smoothed counts give; words that do not occur have probability 0."""
+        # a count that went down to 0 in small steps may have ended just below it
+        smoothed = (np.maximum(counts, 0).astype(np.float64) + self.eta) * self.seen[:, None]
+        return np.ascontiguousarray((smoothed / smoothed.sum(axis=0)).T)
+
+    def padded(self, values: FloatArray) -> Any:
+        padded = np.zeros(_padded(self.K), dtype=np.float32)
+        padded[: self.K] = values
+        return padded
+
+    def sweep(self, function: Any) -> list[Any]:
+        """Do a sweep over all words of all documents; return its sums, but for the change of the totals."""
+        totals = sum(part.counts.sum(axis=0, dtype=np.float64) for part in self.words)[: self.K]
+        totals = totals + self.eta * self.seen.sum()
+        sums: list[Any] = []
+        for turn in range(len(self.words)):
+            operands = (np.float32(self.eta), self.padded(1 / totals), self.padded(self.alpha))
+            (change, *others), self.states, self.words = self.engine.turn(
+                function, self.corpus, self.states, self.words, turn, *operands
+            )
+            totals += change[: self.K]
+            sums = [a + b for a, b in zip(sums, others, strict=True)] if sums else others
+        return sums
 
     def report(self, moved: float) -> None:
         self.n_done += 1
         if self.callback is not None:
             self.callback(self.n_done, moved)
 
-    def expected_sweeps(self) -> int:
+    def expected_sweeps(self, most: int) -> int:
         """Do CVB0 sweeps until few tokens change their topic; return how many."""
-        for n in range(1, _EXPECTED_SWEEPS + 1):
-            (moved,) = self.step(expected_block, *self.model.operands())
-            part = float(moved[0]) / self.tokens
+        for n in range(1, most + 1):
+            (moved,) = self.sweep(expected_block)
+            part = float(moved[0]) / self.n_tokens
             self.report(part)
             if n >= _LEAST_SWEEPS and part < _MOVED:
                 return n
             if n % _PRIOR_EVERY == 0:
                 self.estimate_prior()
-        return _EXPECTED_SWEEPS
+        return most
 
     def sampled_sweeps(self, n_sweeps: int, tol: float) -> Refined:
         """Do Gibbs sweeps and average over them until the average comes to rest."""
-        model = self.model
-        soft: Any = None
-        alphas, earlier, moved = [], None, 1.0
+        sums = [np.zeros_like(part.counts[:, : self.K]) for part in self.words]
+        alphas: list[FloatArray] = []
+        earlier, moved = None, 1.0
         for n in range(1, n_sweeps + 1):
-            if n % _PRIOR_EVERY == 1:
+            if n % _PRIOR_EVERY_SAMPLED == 1:
                 self.estimate_prior()
-            collect = n > min(_FIRST_SAMPLE, n_sweeps - 1)
-            (part,) = self.step(sampled_block, *model.operands(), collect)
-            if collect:
-                soft = part.astype(np.float64) if soft is None else np.add(soft, part, out=soft)
-                alphas.append(model.alpha)
-            if collect and n % _CHECK_EVERY == 0:
-                topics = model.topics(soft / len(alphas))
+            self.sweep(sampled_block)
+            if n == n_sweeps or (n >= _FIRST_SAMPLE and n % _SAMPLE_EVERY == 0):
+                for total, part in zip(sums, self.words, strict=True):
+                    np.add(total, part.counts[:, : self.K], out=total)
+                alphas.append(self.alpha)
+            if n % _CHECK_EVERY == 0:
+                topics = self.topics(np.concatenate(sums) / np.float32(len(alphas)))
                 if earlier is not None:
                     moved = float(abs(topics - earlier).sum(axis=1).mean() / 2)
                 earlier = topics
             self.report(moved)
             if moved < tol:
                 break
-        mean = model.topics(soft / len(alphas))
-        return Refined(mean, np.mean(alphas, axis=0), model.eta, 0, n, moved < tol)
+        mean = self.topics(np.concatenate(sums) / np.float32(len(alphas)))
+        # the prior of the first samples still remembers where it started
+        late = np.mean(alphas[len(alphas) // 2 :], axis=0)
+        return Refined(mean, late, self.eta, 0, n, moved < tol)
 
     def estimate_prior(self) -> None:
-        """Take some fixed-point steps of the concentration and of the smoothing."""
-        model = self.model
-        for _ in range(_PRIOR_STEPS):
-            (above, below), _ = self.engine.update(prior_block, self.corpus, self.states, model.alpha)
-            model.alpha = concentration_step(model.alpha, above, float(below[0]))
-            if self.free_smoothing:
-                hard = np.rint(model.counts[:, : model.n_topics])
-                model.eta = smoothing_step(hard, model.eta, int(model.seen.sum()))
+        """Take fixed-point steps of the concentration and of the smoothing."""
+        sums, self.states = self.engine.update(prior_block, self.corpus, self.states, self.alpha)
+        self.alpha = concentration_steps(self.alpha, CountHistogram(*sums), self.lengths)
+        if self.free_smoothing:
+            self.eta = smoothing_steps(self.eta, self.counts(), int(self.seen.sum()))
 
 
-def start_block(
-    block: Block, _: None, phi: Any, alpha: Any, random_state: int, keep: bool
-) -> tuple[tuple[Any, ...], BlockState]:
-    """Infer the documents under the starting topics; keep their responsibilities, or draw from them at once."""
-    width = len(alpha)
-    seeds = np.random.SeedSequence([random_state, block.first]).generate_state(block.n_docs, np.uint64)
-    G = np.zeros((len(block.indices), width), dtype=np.float32)
-    state = BlockState(np.zeros((block.n_docs, width), dtype=np.float32), seeds, G)
-    counts = np.zeros_like(phi)
-    kernels.collapsed.start(block.indptr, block.indices, block.counts, phi, alpha, _START_PASSES, G, state.N, counts)
-    return ((counts,), state) if keep else draw_block(block, state)
+def number_of_parts(n_tokens: float, n_docs: int) -> int:
+    """Return into how many parts documents and words are divided: a power of two that depends on the corpus alone."""
+    n_parts = 1
+    while 2 * n_parts <= min(_MOST_PARTS, n_docs) and (2 * n_parts) ** 2 * _TOKENS_PER_PART <= n_tokens:
+        n_parts *= 2
+    return n_parts
 
 
-def draw_block(block: Block, state: BlockState) -> tuple[tuple[Any, ...], BlockState]:
-    """Draw the topics of all tokens from their responsibilities, which are dropped."""
-    repeats = block.counts.astype(np.int64)
-    z = np.empty(int(repeats.sum()), dtype=np.int32)
-    kernels.collapsed.draw_topics(block.indptr, repeats, state.G, state.random, z, state.N)
-    counts = np.zeros((block.n_words, state.N.shape[1]), dtype=np.float32)
-    np.add.at(counts, (np.repeat(block.indices, repeats), z), np.float32(1))
-    return (counts,), BlockState(state.N, state.random, z=z)
+def word_boundaries(frequencies: FloatArray, n_parts: int) -> IntArray:
+    """Divide the words into ranges of about as many tokens: the first words, then M.
 
-
-def expected_block(
-    block: Block, state: BlockState, phi: Any, scale: Any, alpha: Any
-) -> tuple[tuple[Any, ...], BlockState]:
-    """Do a CVB0 sweep; return the word counts and the tokens that changed their topic."""
-    counts = np.zeros_like(phi)
-    moved = kernels.collapsed.expected_sweep(
-        block.indptr, block.indices, block.counts, phi, scale, alpha, state.G, state.N, counts
-    )
-    return (counts, np.array([moved])), state
-
-
-def sampled_block(
-    block: Block, state: BlockState, phi: Any, scale: Any, alpha: Any, collect: bool
-) -> tuple[tuple[Any, ...], BlockState]:
-    """Do a Gibbs sweep; return the word counts and, if they are collected, the sums of the probabilities drawn from."""
-    counts = np.zeros_like(phi)
-    soft = np.zeros_like(phi if collect else phi[:1])
-    kernels.collapsed.sampled_sweep(
-        block.indptr,
-        block.indices,
-        block.counts,
-        phi,
-        scale,
-        alpha,
-        state.z,
-        state.N,
-        state.random,
-        collect,
-        counts,
-        soft,
-    )
-    return (counts, soft), state
-
-
-def prior_block(block: Block, state: BlockState, c: FloatArray) -> tuple[tuple[Any, ...], BlockState]:
-    """Return the sums over documents that a step of the concentration needs."""
-    return concentration_sums(np.rint(state.N[:, : len(c)]), c), state
+    Parameters
+    ----------
+    frequencies : array of shape (M,)
+    n_parts : int
+        As many ranges, or fewer where a word is very frequent.
+    """
+    cuts = np.searchsorted(np.cumsum(frequencies), np.arange(1, n_parts) / n_parts) + 1
+    return np.unique(np.concatenate(([0], np.minimum(cuts, len(frequencies)), [len(frequencies)]))).astype(np.int64)
 
 
 def split_topics(topics: FloatArray, K: int, random_state: int = 0) -> FloatArray:

@@ -1,0 +1,132 @@
+"""Vectors over topics, written as LLVM vectors: loops that the compiler would not turn into them by itself.
+
+The order of every addition is fixed here, so the bits depend neither on where arrays lie nor on the width of the
+machine's vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import extending, types
+from numba.core import cgutils as untyped_cgutils
+
+# numba's types for these are of no use to a caller
+intrinsic: Any = extending.intrinsic
+cgutils: Any = untyped_cgutils
+
+LANES = 16
+_FLOAT = ir.FloatType()
+_VECTOR = ir.VectorType(_FLOAT, LANES)
+_LINE = 16  # floats in a cache line
+
+
+def _row(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    return context.make_array(kind)(context, builder, value)
+
+
+def _load(builder: Any, data: Any, offset: Any) -> Any:
+    return builder.load(builder.bitcast(builder.gep(data, [offset]), _VECTOR.as_pointer()), align=4)
+
+
+def _broadcast(builder: Any, value: Any) -> Any:
+    first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+
+
+def _tree_sum(builder: Any, vector: Any) -> Any:
+    """Return the sum of a vector: halves added to each other until one number is left."""
+    width = LANES
+    while width > 1:
+        width //= 2
+        index = ir.VectorType(ir.IntType(32), width)
+        low, high = (ir.Constant(index, list(range(first, first + width))) for first in (0, width))
+        vector = builder.fadd(builder.shuffle_vector(vector, vector, low), builder.shuffle_vector(vector, vector, high))
+    return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+
+
+@intrinsic
+def weighted_lanes(typing: Any, a: Any, f: Any, eta: Any, lanes: Any) -> Any:
+    """Write Σ_b a_{bL+j} (f_{bL+j} + eta) into lanes[j], j < L = LANES, and return the sum of them all.
+
+    Parameters
+    ----------
+    a, f : float32 arrays, contiguous, of one length that is a multiple of LANES
+    eta : float32
+    lanes : float32 array of shape (LANES,)
+    """
+    signature = types.float32(a, f, eta, lanes)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        weights, counts, out = (_row(context, builder, signature.args[i], args[i]) for i in (0, 1, 3))
+        length = builder.extract_value(weights.shape, 0)
+        zero = ir.Constant(_VECTOR, [0.0] * LANES)
+        smoothing = _broadcast(builder, args[2])
+        total = cgutils.alloca_once_value(builder, zero)
+        with cgutils.for_range(builder, builder.udiv(length, ir.Constant(length.type, LANES))) as loop:
+            offset = builder.mul(loop.index, ir.Constant(length.type, LANES))
+            smoothed = builder.fadd(_load(builder, counts.data, offset), smoothing)
+            product = builder.fmul(_load(builder, weights.data, offset), smoothed)
+            builder.store(builder.fadd(builder.load(total), product), total)
+        result = builder.load(total)
+        builder.store(result, builder.bitcast(out.data, _VECTOR.as_pointer()), align=4)
+        return _tree_sum(builder, result)
+
+    return signature, generate
+
+
+@intrinsic
+def passed_lanes(typing: Any, lanes: Any, u: Any, before: Any) -> Any:
+    """Write the sum of the lanes before each one into `before`; return how many lanes end at u or before it.
+
+    Without a branch: where a random number falls is what no processor predicts.
+
+    Parameters
+    ----------
+    lanes, before : float32 arrays of shape (LANES,) and (LANES + 1,)
+    u : float32
+    """
+    signature = types.int64(lanes, u, before)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values, out = (_row(context, builder, signature.args[i], args[i]) for i in (0, 2))
+        zero = ir.Constant(_VECTOR, [0.0] * LANES)
+        number = ir.IntType(32)
+        ends = _load(builder, values.data, ir.Constant(ir.IntType(64), 0))
+        shift = 1
+        while shift < LANES:
+            # each lane takes in the one `shift` before it, if there is one
+            source = [i - shift if i >= shift else LANES for i in range(LANES)]
+            index = ir.Constant(ir.VectorType(number, LANES), source)
+            ends = builder.fadd(ends, builder.shuffle_vector(ends, zero, index))
+            shift *= 2
+        one = builder.gep(out.data, [ir.Constant(ir.IntType(64), 1)])
+        builder.store(ends, builder.bitcast(one, _VECTOR.as_pointer()), align=4)
+        builder.store(ir.Constant(_FLOAT, 0.0), out.data)
+        below = builder.fcmp_ordered("<=", ends, _broadcast(builder, args[1]))
+        mask = builder.bitcast(below, ir.IntType(LANES))
+        return builder.ctpop(builder.zext(mask, ir.IntType(64)))
+
+    return signature, generate
+
+
+@intrinsic
+def prefetch(typing: Any, row: Any) -> Any:
+    """Ask for a contiguous float32 row, of a multiple of LANES, to be brought into the cache."""
+    signature = types.void(row)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = _row(context, builder, signature.args[0], args[0])
+        number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [pointer, number, number, number]), "llvm.prefetch.p0"
+        )
+        length = builder.extract_value(array.shape, 0)
+        with cgutils.for_range(builder, builder.udiv(length, ir.Constant(length.type, _LINE))) as loop:
+            offset = builder.mul(loop.index, ir.Constant(length.type, _LINE))
+            address = builder.bitcast(builder.gep(array.data, [offset]), pointer)
+            # to be read, kept in every cache, data
+            builder.call(function, [address, *(ir.Constant(number, flag) for flag in (0, 3, 1))])
+
+    return signature, generate
