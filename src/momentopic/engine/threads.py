@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from copy import copy
 from functools import cache
 from typing import Any, TypeVar
@@ -34,6 +35,64 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_pool.cache_clear)  # the threads of the parent are not in the child
+
+
+class _Schedule:
+    """Which block is whose: the next one to whoever asks, the results to the thread that collects them.
+
+    Parameters
+    ----------
+    n_blocks : int
+    window : int
+        No block is handed out that is so many after the oldest one not done: parts that wait for their turn to be added
+        are dense arrays.
+    """
+
+    def __init__(self, n_blocks: int, window: int) -> None:
+        self._n_blocks = n_blocks
+        self._window = window
+        self._next = 0
+        self._running: set[int] = set()
+        self._results: list[tuple[int, Any]] = []
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+
+    def _free(self) -> bool:
+        return self._next < min(self._n_blocks, min(self._running, default=self._next) + self._window)
+
+    def next(self, wait: bool = True) -> int | None:
+        """Return a block to work on; None when there is none left, or none now if the caller will not wait."""
+        with self._changed:
+            while wait and self._error is None and self._next < self._n_blocks and not self._free():
+                self._changed.wait()
+            if self._error is not None or not self._free():
+                return None
+            self._running.add(self._next)
+            self._next += 1
+            return self._next - 1
+
+    def give(self, i: int, result: Any) -> None:
+        """Take in the result of block `i`."""
+        with self._changed:
+            self._running.discard(i)
+            self._results.append((i, result))
+            self._changed.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Hand out no more blocks; `collect` raises the error."""
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    def collect(self, wait: bool) -> list[tuple[int, Any]]:
+        """Return the results since the last call, waiting for one if asked to."""
+        with self._changed:
+            while wait and not self._results and self._error is None:
+                self._changed.wait()
+            if self._error is not None:
+                raise self._error
+            results, self._results = self._results, []
+            return results
 
 
 class ThreadEngine:
@@ -128,29 +187,32 @@ class ThreadEngine:
             if self.progress is not None:
                 self.progress(done, n_blocks)
 
-        with single_threaded_blas():
-            if n_threads == 1:
-                for i in range(n_blocks):
-                    finish(i, function(i, corpus.block(i)))
-                return
-            pool = _pool(n_threads)
-            running: dict[Future[R], int] = {}
-            submitted = 0
+        schedule = _Schedule(n_blocks, window=2 * n_threads)
+
+        def work() -> None:
             try:
-                while submitted < n_blocks or running:
-                    # a bounded window from the oldest block that is not done: parts that wait for their turn to
-                    # be added are dense arrays
-                    oldest = min(running.values(), default=submitted)
-                    while submitted < min(n_blocks, oldest + 2 * n_threads):
-                        running[pool.submit(function, submitted, corpus.block(submitted))] = submitted
-                        submitted += 1
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        finish(running.pop(future), future.result())
-            except BaseException:
-                for future in running:
-                    future.cancel()
-                wait(running)  # they write into arrays that the caller may use again
+                while (i := schedule.next()) is not None:
+                    schedule.give(i, function(i, corpus.block(i)))
+            except BaseException as error:
+                schedule.fail(error)
+
+        with single_threaded_blas():
+            # The calling thread works too. Besides the work it saves a hand-over: a thread that is woken while its
+            # waker still runs may be put on a busy core and wait there for milliseconds.
+            helpers = [_pool(n_threads - 1).submit(work) for _ in range(n_threads - 1)]
+            try:
+                while done < n_blocks:
+                    i = schedule.next(wait=False)
+                    if i is not None:
+                        schedule.give(i, function(i, corpus.block(i)))
+                    for j, result in schedule.collect(wait=i is None):
+                        finish(j, result)
+            except BaseException as error:
+                schedule.fail(error)
                 raise
+            finally:
+                # the others write into arrays that the caller may use again
+                wait([helper for helper in helpers if not helper.cancel()])
 
     def __repr__(self) -> str:
         return f"ThreadEngine(n_threads={self.n_threads})"
