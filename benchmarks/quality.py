@@ -137,6 +137,7 @@ def gensim(X: sp.csr_matrix, K: int) -> Model:
 FITTERS: dict[str, Callable[[sp.csr_matrix, int], Model]] = {
     "momentopic": ours(),
     "momentopic, n_sweeps=0": ours(n_sweeps=0),
+    "momentopic, n_sweeps=600": ours(n_sweeps=600),
     "momentopic, VI-JD": ours(refine="variational"),
     "momentopic, VI": variational,
     "topica LDA": topica,

@@ -200,6 +200,8 @@ def test_transform_and_evaluate(simulated, tmp_path):
         expected = function(X[:40], model.components_, model.concentration_, random_state=5)
         assert done.stdout.startswith(f"{expected.bits_per_token:.4f} bits per token, standard error")
         assert "40 documents" in done.stdout
+    done = run("evaluate", tmp_path / "m", tmp_path / "few.npz", "--estimator", "completion", "--coherence", "npmi")
+    assert f"{metrics.coherence(model, X[:40], 'npmi').mean:.4f} coherence (npmi)" in done.stdout
     sp.save_npz(tmp_path / "narrow.npz", X[:, :99])
     for arguments, message in (
         (("transform", tmp_path / "m", tmp_path / "narrow.npz", "-o", tmp_path / "t.npy"), "has 99 words"),

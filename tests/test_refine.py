@@ -291,10 +291,12 @@ def test_the_sweeps_end_by_themselves_and_are_reported(planted):
     D, _, corpus = planted
     calls = []
     refined = refine_collapsed(
-        corpus, D.T, ThreadEngine(), tol=0.02, n_sweeps=500, callback=lambda n, moved: calls.append((n, moved))
+        corpus, D.T, ThreadEngine(), tol=0.02, callback=lambda n, moved: calls.append((n, moved))
     )
     assert refined.converged
-    assert refined.n_sampled < 500
+    assert 40 <= refined.n_sampled < 500
+    # asked for a number, it does that number
+    assert refine_collapsed(corpus, D.T, ThreadEngine(), tol=0.02, n_sweeps=60).n_sampled == 60
     assert [n for n, _ in calls] == list(range(1, refined.n_expected + refined.n_sampled + 1))
     assert calls[-1][1] < 0.02
     short = refine_collapsed(corpus, D.T, ThreadEngine(), tol=1e-9, n_sweeps=11)

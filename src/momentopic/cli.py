@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import uuid
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from momentopic import Corpus, DiscreteICA
+    from momentopic.engine import Engine
 
 app = typer.Typer(
     help="Topics of a corpus by the method of moments: the same topics on every run.",
@@ -63,6 +64,14 @@ class Estimator(StrEnum):
     chib = "chib"
     left_to_right = "left-to-right"
     completion = "completion"
+
+
+class CoherenceMeasure(StrEnum):
+    """How the words of a topic are compared."""
+
+    umass = "umass"
+    npmi = "npmi"
+    cv = "cv"
 
 
 class SimulatedModel(StrEnum):
@@ -157,8 +166,8 @@ def transform(
     fitted = load(model)
     with _working(f"reading {input}"):
         corpus = _known_corpus(fitted, input)
-    with _working("inferring the topics of the documents"):
-        theta = fitted.transform(corpus)
+    with _bar("inferring the topics of the documents") as engine:
+        theta = fitted.set_params(engine=engine).transform(corpus)
     if output.suffix == ".npy":
         _write_whole(output, lambda file: np.save(file, theta))
     else:
@@ -172,10 +181,11 @@ def evaluate(
     input: Annotated[Path, typer.Argument(help=_COUNTS)],
     estimator: Annotated[Estimator, typer.Option(help="How the likelihood is estimated.")] = Estimator.chib,
     smoothing: Annotated[float, typer.Option(help="The part of the uniform distribution mixed into the topics.")] = 0.0,
+    coherence: Annotated[CoherenceMeasure | None, typer.Option(help="Also score the topics' 10 first words.")] = None,
     seed: Seed = 0,
 ) -> None:
     """Print the held-out likelihood of documents in bits per token: higher is better."""
-    from momentopic import heldout, load
+    from momentopic import heldout, load, metrics
 
     fitted = load(model)
     with _working(f"reading {input}"):
@@ -185,14 +195,19 @@ def evaluate(
         Estimator.left_to_right: heldout.left_to_right,
         Estimator.completion: heldout.completion,
     }[estimator]
-    with _working(f"scoring {corpus.shape[0]} documents"):
-        found = score(corpus, fitted.components_, fitted.concentration_, random_state=seed, smoothing=smoothing)
+    with _bar(f"scoring {corpus.shape[0]} documents") as engine:
+        found = score(
+            corpus, fitted.components_, fitted.concentration_, random_state=seed, smoothing=smoothing, engine=engine
+        )
     _console().print(
         f"{found.bits_per_token:.4f} bits per token, standard error {found.stderr:.4f}, over {found.tokens.sum():.0f} "
         f"tokens of {corpus.shape[0]} documents; {found.tokens_left_out} tokens of words that no topic produces are "
         "left out",
         soft_wrap=True,
     )
+    if coherence is not None:
+        coherent = metrics.coherence(fitted, corpus, coherence.value)
+        _console().print(f"{coherent.mean:.4f} coherence ({coherence.value}) on these documents", soft_wrap=True)
 
 
 @app.command()
@@ -289,6 +304,16 @@ def _known_corpus(fitted: DiscreteICA, path: Path) -> Corpus:
     if corpus.shape[1] != fitted.n_features_in_:
         raise ValueError(f"{path} has {corpus.shape[1]} words, but the model was fitted on {fitted.n_features_in_}")
     return corpus
+
+
+@contextmanager
+def _bar(text: str) -> Iterator[Engine]:
+    """Give an engine whose progress is shown, once it has taken two seconds."""
+    from momentopic.engine import ThreadEngine
+    from momentopic.progress import Steps
+
+    with Steps(verbose=1) as steps, steps.step(text):
+        yield ThreadEngine(progress=steps.block)
 
 
 def _working(text: str) -> AbstractContextManager[object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from momentopic.moments.vocabulary import vocabulary_projections
 from momentopic.moments.whiten import Whitening, whiten
 from momentopic.progress import Steps
 
+_RESIDUAL = 1e-6
 _ROUGH_RESIDUAL, _ROUGH_GAIN = 0.05, 1e-4
+_LARGEST_SKEW = 1000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,7 @@ def _solve(
     random_state: int,
     steps: Steps,
 ) -> Solution:
-    tol, gain = (_ROUGH_RESIDUAL, _ROUGH_GAIN) if rough else (1e-8, 0.0)
+    tol, gain = (_ROUGH_RESIDUAL, _ROUGH_GAIN) if rough else (_RESIDUAL, 0.0)
     with steps.step("whitening"):
         whitening = whiten(moments, K, tol=tol, random_state=random_state)
     if algorithm == "spectral":
@@ -105,7 +107,7 @@ def _solve(
         found = _joint_over_vocabulary(moments, whitening, steps)
     else:
         with steps.step("tensor"):
-            tensor = moments.third(whitening.W, whitening.unwhiten)
+            tensor = moments.third(_precise_enough(moments, whitening.W), whitening.unwhiten)
         with steps.step("diagonalisation"):
             if algorithm == "tpm":
                 result = tensor_power(tensor, random_state=random_state)
@@ -118,6 +120,11 @@ def _solve(
             found = _Diagonalized(result, _contracted(tensor, result.V))
     with steps.step("recovery"):
         return _recovered(moments, whitening, found)
+
+
+def _precise_enough(moments: AnyMoments, W: FloatArray) -> Any:
+    """Return W in single precision, unless a few long documents would drown the others in its rounding errors."""
+    return W.astype(np.float32) if getattr(moments, "length_skew", np.inf) < _LARGEST_SKEW else W
 
 
 def _spectral(moments: AnyMoments, whitening: Whitening, random_state: int, steps: Steps) -> _Diagonalized:

@@ -19,7 +19,7 @@ from momentopic.corpus.validate import as_counts, document_lengths
 
 # A partial sum is a dense M x K array, so a block must hold many more nonzeros than words for the additions of the
 # partial sums to cost little; and there should be enough blocks for all cores to stay busy.
-_BLOCKS = 32
+_BLOCKS = 16
 _LEAST_NONZEROS = 1 << 15
 _NONZEROS_PER_WORD = 4
 

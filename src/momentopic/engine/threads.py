@@ -216,3 +216,24 @@ class ThreadEngine:
 
     def __repr__(self) -> str:
         return f"ThreadEngine(n_threads={self.n_threads})"
+
+
+class _Ranges:
+    """Ranges of numbers in the place of the blocks of a corpus."""
+
+    def __init__(self, n: int, size: int) -> None:
+        self.n = n
+        self.size = size
+        self.n_blocks = -(-n // size)
+
+    def block(self, i: int) -> slice:
+        return slice(i * self.size, min((i + 1) * self.size, self.n))
+
+
+def sum_over_ranges(function: Callable[..., Partial], n: int, size: int, *args: Any) -> Partial:
+    """Return the sum of ``function(slice, *args)`` over the slices of `size` numbers that 0, ..., n - 1 divide into.
+
+    Like a sum over the blocks of a corpus, by the threads of this machine, with the same bits for any number of them.
+    """
+    ranges: Any = _Ranges(n, size)
+    return ThreadEngine().sum(function, ranges, *args)

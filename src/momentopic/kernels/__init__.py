@@ -19,6 +19,7 @@ def __getattr__(name: str) -> ModuleType:
         "left_to_right",
         "random",
         "sparse",
+        "tiles",
         "variational",
     ):
         return importlib.import_module(f"momentopic.kernels.{name}")

@@ -306,20 +306,25 @@ def sampled_sweep(
             f = phi[indices[e] - first_word]
             if e + _AHEAD < last and indices[e + _AHEAD] < end_word:
                 prefetch(phi[indices[e + _AHEAD] - first_word])
+            # once for all tokens of the word: what a token changes is changed here too
+            whole = weighted_lanes(a, f, eta, lanes)
             for _ in range(counts[e]):
                 old = np.uint32(z[t])  # unsigned, so that no index is checked for being negative
-                total = weighted_lanes(a, f, eta, lanes)
                 held = a[old] * (f[old] + eta)
                 # the token itself is left out of the counts of its topic
                 own = max((a[old] - scale[old]) * (f[old] - _ONE + eta), _NOTHING)
-                total += own - held
+                total = whole + (own - held)
                 stream += GOLDEN
                 u = np.float32(np.int64(mix(stream) >> np.uint64(40))) * _STEP * total
                 # once the topics are good, most tokens keep theirs: ask for the old one first
                 if u >= own:
-                    lanes[old % np.uint32(LANES)] -= held
+                    lane = old % np.uint32(LANES)
+                    kept = lanes[lane]
+                    lanes[lane] = kept - held
                     new = np.uint32(choose(a, f, eta, lanes, before, u - own, int(old)))
+                    lanes[lane] = kept
                     if new != old:
+                        there = a[new] * (f[new] + eta)
                         a[old] -= scale[old]
                         a[new] += scale[new]
                         n[old] -= _ONE
@@ -329,6 +334,11 @@ def sampled_sweep(
                         change[old] -= _ONE
                         change[new] += _ONE
                         z[t] = new
+                        held = a[old] * (f[old] + eta) - held
+                        there = a[new] * (f[new] + eta) - there
+                        lanes[lane] += held
+                        lanes[new % np.uint32(LANES)] += there
+                        whole += held + there
                 t += 1
             e += 1
         entry[d], token[d], state[d] = e, t, stream

@@ -15,46 +15,6 @@ Array = np.ndarray[Any, Any]
 
 
 @njit(cache=True, nogil=True)
-def project(indptr: Array, indices: Array, counts: Array, V: Array, out: Array) -> None:
-    """Write X V into `out`: X is n x M sparse, V is M x r, out is n x r."""
-    r = V.shape[1]
-    for n in range(indptr.shape[0] - 1):
-        y = out[n]
-        for j in range(r):
-            y[j] = 0.0
-        for p in range(indptr[n], indptr[n + 1]):
-            x = float(counts[p])
-            v = V[indices[p]]
-            for j in range(r):
-                y[j] += x * v[j]
-
-
-@njit(cache=True, nogil=True)
-def second_product(
-    indptr: Array, indices: Array, counts: Array, weights: Array, V: Array, center: Array, out: Array
-) -> None:
-    """Add the sum over documents of w_n x_n (x_n' V - center) to `out`: V and out are M x r, center has length r."""
-    r = V.shape[1]
-    y = np.empty(r)
-    for n in range(indptr.shape[0] - 1):
-        for j in range(r):
-            y[j] = -center[j]
-        for p in range(indptr[n], indptr[n + 1]):
-            x = float(counts[p])
-            v = V[indices[p]]
-            for j in range(r):
-                y[j] += x * v[j]
-        w = weights[n]
-        for j in range(r):
-            y[j] *= w
-        for p in range(indptr[n], indptr[n + 1]):
-            x = float(counts[p])
-            row = out[indices[p]]
-            for j in range(r):
-                row[j] += x * y[j]
-
-
-@njit(cache=True, nogil=True)
 def third_words(
     indptr: Array,
     indices: Array,

@@ -19,6 +19,7 @@ import numpy as np
 from momentopic._types import FloatArray
 from momentopic.moments import sums
 from momentopic.moments.base import Moments, word_sum
+from momentopic.moments.triples import unpacked
 
 
 class DICAMoments(Moments):
@@ -32,10 +33,11 @@ class DICAMoments(Moments):
                 f"the third-order cumulants need at least 3 documents, got n_samples = {N}. "
                 "Documents are rows, words are columns."
             )
-        totals, (_, tokens, n_empty) = self.engine.sum(sums.word_totals, self.corpus, orders=(0,))
+        totals, (_, tokens, cubes, n_empty) = self.engine.sum(sums.word_totals, self.corpus, orders=(0,))
         self.n_docs = N
         self.mean = totals / N
         self.mean_length = float(tokens / N)
+        self.length_skew = float(cubes / N / self.mean_length**3)
         if n_empty:
             warnings.warn(
                 f"{int(n_empty)} of {N} documents are empty. They count as documents of length 0, which the GP model "
@@ -46,14 +48,15 @@ class DICAMoments(Moments):
 
     def _second(self, V: FloatArray) -> FloatArray:
         # centring one factor is enough: Σ x_n (y_n - ȳ)' = Σ z_n (y_n - ȳ)'
-        (product,) = self.engine.sum(sums.second_product, self.corpus, V, self.mean @ V, order=0)
+        center = (self.mean @ V).astype(V.dtype)
+        (product,) = self.engine.sum(sums.second_product, self.corpus, V, center, order=0)
         product /= self.n_docs - 1
         product -= self.mean[:, None] * V
         return product
 
     def _third(self, W: FloatArray, second: FloatArray) -> FloatArray:
-        (T,) = self.engine.sum(sums.third_tensor, self.corpus, _columns(W), W @ self.mean, order=0)
-        return self._factor * sums.symmetrise_tensor(T) - word_sum(W, second + (self.mean * W).T / 3)
+        (T,) = self.engine.sum(sums.third_tensor, self.corpus, sums.tiled(W.T), W @ self.mean, order=0)
+        return self._factor * unpacked(T, len(W)) - word_sum(W, second + (self.mean * W).T / 3)
 
     def _projected(self, W: FloatArray, v: FloatArray, second: FloatArray) -> FloatArray:
         (B,) = self.engine.sum(

@@ -7,6 +7,7 @@ both ends of the spectrum, and a restart that keeps the upper Ritz vectors sheds
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,9 +16,14 @@ import scipy.linalg
 
 from momentopic._types import FloatArray
 from momentopic.engine.blas import single_threaded_blas
+from momentopic.engine.threads import sum_over_ranges
 
 # Residuals are measured against the eigenvalue itself, but against this part of the largest one where it is near zero.
 _SMALLEST_SCALE = 1e-6
+_ROWS = 1024  # to a part of a product with the basis: it stays in the second-level cache
+# Cholesky factors serve where what is left of a block is larger than this part of the scale, and its columns are this
+# far from being dependent.
+_LEAST_LEFT, _LEAST_INDEPENDENT = 1e-10, 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +105,12 @@ def _lanczos(
         return Eigenpairs(values[::-1][:k], vectors[:, ::-1][:, :k], np.zeros(k), size, True)
 
     rng = np.random.default_rng(random_state)
-    Q = np.empty((size, widest + block_size), order="F")  # the orthonormal basis
+    Q = np.empty((size, widest + block_size))  # the orthonormal basis
     H = np.zeros((widest, widest))  # Q' S Q
     newest = np.linalg.qr(rng.standard_normal((size, block_size)))[0]
     n = 0  # columns of Q whose image under S is known
     n_products = 0
+    scale = 0.0  # of S: no eigenvalue of Q' S Q is larger
     while True:
         last = slice(n, n + block_size)
         Q[:, last] = newest
@@ -111,16 +118,18 @@ def _lanczos(
         image = product(newest)
         n_products += block_size
         basis = Q[:, :n]
-        coefficients, image = _orthogonalised(image, basis)
+        coefficients, newest, remainder = _expanded(image, basis, scale, rng)
         H[:n, last] = coefficients
         H[last, :n] = coefficients.T
+        scale = max(scale, float(abs(coefficients).sum(axis=0).max()))
+        if n < k and n + block_size <= widest:
+            continue  # there are not k Ritz pairs yet
         values, Y = scipy.linalg.eigh(_symmetrised(H[:n, :n]))
         values, Y = values[::-1], Y[:, ::-1]
-        newest, remainder = _new_directions(image, basis, abs(values).max(), rng)
         # S (Q y) - λ (Q y) lies in the span of the newest block: Lanczos' residual for free
         residuals = np.linalg.norm(remainder @ Y[last, :k], axis=0)
-        scale = np.maximum(abs(values[:k]), _SMALLEST_SCALE * abs(values[0]))
-        converged = n >= k and bool((residuals <= tol * scale).all())
+        floor = np.maximum(abs(values[:k]), _SMALLEST_SCALE * abs(values[0]))
+        converged = n >= k and bool((residuals <= tol * floor).all())
         if converged or (n >= k and n_products >= max_products):
             return Eigenpairs(values[:k], basis @ Y[:, :k], residuals, n_products, converged)
         if n + block_size > widest:
@@ -141,6 +150,53 @@ def _orthogonalised(Z: FloatArray, basis: FloatArray) -> tuple[FloatArray, Float
     Z = Z - basis @ first
     second = basis.T @ Z
     return first + second, Z - basis @ second
+
+
+def _expanded(
+    image: FloatArray, basis: FloatArray, scale: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the coefficients of `image` in the basis, and factor what is left of it as newest @ remainder.
+
+    The columns of `newest` are orthonormal and orthogonal to the basis. Cholesky factors of Gram matrices do it in
+    matrix products alone; where that would lose accuracy, `_new_directions` does it with more care.
+    """
+    (first,) = sum_over_ranges(_coefficients, len(basis), _ROWS, basis, image)
+    Z = np.empty_like(image)
+    (gram,) = sum_over_ranges(_take_out, len(basis), _ROWS, basis, image, first, Z)
+    scale = max(scale, float(abs(first).sum(axis=0).max()))
+    if np.diag(gram).min() > (_LEAST_LEFT * scale) ** 2:
+        with contextlib.suppress(np.linalg.LinAlgError):
+            R = np.linalg.cholesky(gram).T
+            if np.diag(R).min() > _LEAST_INDEPENDENT * np.diag(R).max():
+                newest = np.empty_like(image)
+                (second,) = sum_over_ranges(_divide, len(basis), _ROWS, Z, np.linalg.inv(R), newest, basis)
+                # what was small in Z has been blown up, and with it what rounding left of the basis in it
+                (gram,) = sum_over_ranges(_take_out, len(basis), _ROWS, basis, newest, second, Z)
+                again = np.linalg.cholesky(gram).T
+                sum_over_ranges(_divide, len(basis), _ROWS, Z, np.linalg.inv(again), newest)
+                return first + second @ R, newest, again @ R
+    second = basis.T @ Z
+    return first + second, *_new_directions(Z - basis @ second, basis, scale, rng)
+
+
+def _coefficients(rows: slice, basis: FloatArray, Z: FloatArray) -> tuple[FloatArray]:
+    return (basis[rows].T @ Z[rows],)
+
+
+def _take_out(
+    rows: slice, basis: FloatArray, Z: FloatArray, coefficients: FloatArray, out: FloatArray
+) -> tuple[FloatArray]:
+    """Write Z - basis @ coefficients into `out` and return its Gram matrix."""
+    part = np.subtract(Z[rows], basis[rows] @ coefficients, out=out[rows])
+    return (part.T @ part,)
+
+
+def _divide(
+    rows: slice, Z: FloatArray, inverse: FloatArray, out: FloatArray, basis: FloatArray | None = None
+) -> tuple[FloatArray]:
+    """Write Z @ inverse into `out`; return its coefficients in the basis, if one is given."""
+    part = np.matmul(Z[rows], inverse, out=out[rows])
+    return (np.zeros(1) if basis is None else basis[rows].T @ part,)
 
 
 def _new_directions(

@@ -20,6 +20,7 @@ import numpy as np
 from momentopic._types import FloatArray
 from momentopic.moments import sums
 from momentopic.moments.base import Moments, outer_terms, word_sum
+from momentopic.moments.triples import unpacked
 
 
 class LDAMoments(Moments):
@@ -49,6 +50,7 @@ class LDAMoments(Moments):
             )
         self.mean = totals[0] / self.n_docs
         self.mean_length = float(totals[3][1] / self.n_docs)
+        self.length_skew = float(totals[3][2] / self.n_docs / self.mean_length**3)
         # diagonals of M2 and M3: Σ δ2 x / N and Σ δ3 x / N
         self._pairs = totals[1] / self.n_docs
         self._triples = totals[2] / self.n_docs
@@ -60,8 +62,8 @@ class LDAMoments(Moments):
 
     def _third(self, W: FloatArray, second: FloatArray) -> FloatArray:
         columns = np.ascontiguousarray(W.T)
-        (T,) = self.engine.sum(sums.third_tensor, self.corpus, columns, np.zeros(len(W)), order=3)
-        M3 = sums.symmetrise_tensor(T) / self.n_docs
+        (T,) = self.engine.sum(sums.third_tensor, self.corpus, sums.tiled(columns), np.zeros(len(W)), order=3)
+        M3 = unpacked(T, len(W)) / self.n_docs
         M3 -= word_sum(W, self._weighted(columns, 3) - 2 / 3 * self._triples[:, None] * columns)
         M1 = W @ self.mean
         M2 = W @ second + self.c0 / (self.c0 + 1) * np.outer(M1, M1)
@@ -104,10 +106,11 @@ class LDAMoments(Moments):
 
     def _weighted(self, V: FloatArray, order: int) -> FloatArray:
         """Return 1/N X diag(δ_order) X' V in the paper's orientation of X."""
-        V = np.ascontiguousarray(V)
-        (product,) = self.engine.sum(sums.second_product, self.corpus, V, np.zeros(V.shape[1]), order=order)
+        columns = sums.tiled(V)
+        center = np.zeros(columns.shape[1], dtype=V.dtype)
+        (product,) = self.engine.sum(sums.second_product, self.corpus, columns, center, order=order)
         product /= self.n_docs
-        return product
+        return product[:, : V.shape[1]]
 
     @property
     def _a(self) -> float:

@@ -7,14 +7,14 @@ unbiased finite sample estimators for the LDA moments"). With order > 0, documen
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from momentopic import kernels
 from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Block
-
-# Rows of the projected documents to a matrix product: K of these rows stay in the second-level cache.
-_ROWS = 1024
+from momentopic.moments.triples import add_triples, packed_size
 
 
 def document_weights(block: Block, order: int) -> FloatArray:
@@ -31,7 +31,10 @@ def document_weights(block: Block, order: int) -> FloatArray:
 
 
 def word_totals(block: Block, orders: tuple[int, ...]) -> tuple[FloatArray, ...]:
-    """Return X' w for the weights of each order, each of shape (M,), then (documents that weigh, their tokens)."""
+    """Return X' w for the weights of each order, each of shape (M,), then some sums over the documents that weigh.
+
+    These are their number, their tokens and the cubes of their lengths; and the number of empty ones.
+    """
     repeats = np.diff(block.indptr)
     totals = []
     for order in orders:
@@ -39,53 +42,50 @@ def word_totals(block: Block, orders: tuple[int, ...]) -> tuple[FloatArray, ...]
         totals.append(np.bincount(block.indices, weights=weights, minlength=block.n_words).astype(np.float64))
     L = block.lengths()
     used = L >= 3 if max(orders) else np.ones(block.n_docs, dtype=bool)
-    return *totals, np.array([used.sum(), L[used].sum(), (L == 0).sum()], dtype=np.float64)
+    return *totals, np.array([used.sum(), L[used].sum(), (L[used] ** 3).sum(), (L == 0).sum()], dtype=np.float64)
 
 
-def second_product(block: Block, V: FloatArray, center: FloatArray, order: int) -> tuple[FloatArray]:
-    """Return the sum of w_n x_n (x_n' V - center), of shape (M, r)."""
-    out = np.zeros_like(V)
-    kernels.sparse.second_product(
-        block.indptr, block.indices, block.counts, document_weights(block, order), V, center, out
-    )
-    return (out,)
+def tiled(V: Any) -> Any:
+    """Return V (M x r) with columns of zeros added until they fill whole register tiles; its dtype is kept."""
+    tile = kernels.tiles.TILE_BYTES // V.itemsize
+    if V.shape[1] % tile == 0:
+        return np.ascontiguousarray(V)
+    padded = np.zeros((V.shape[0], -(-V.shape[1] // tile) * tile), dtype=V.dtype)
+    padded[:, : V.shape[1]] = V
+    return padded
 
 
-def projected_documents(block: Block, V: FloatArray, center: FloatArray) -> FloatArray:
-    """Return X V - center, of shape (n, r)."""
-    Y = np.empty((block.n_docs, V.shape[1]))
-    kernels.sparse.project(block.indptr, block.indices, block.counts, V, Y)
-    Y -= center
-    return Y
+def second_product(block: Block, V: Any, center: Any, order: int) -> tuple[FloatArray]:
+    """Return the sum of w_n x_n (x_n' V - center), of shape (M, r), for a tiled V.
 
-
-def third_tensor(block: Block, V: FloatArray, center: FloatArray, order: int) -> tuple[FloatArray]:
-    """Return the sum of w_n y_n ⊗ y_n ⊗ y_n with y_n = V' x_n - center, of shape (K, K, K).
-
-    Only the entries with i <= j, k are summed (N K³ / 3 multiplications, all in matrix products); the rest is zero
-    and is filled in by `symmetrise_tensor` once, after the sum over blocks.
+    In single precision if V is: each block is summed in it, the blocks in double.
     """
-    K = V.shape[1]
-    Y = projected_documents(block, V, center)
-    weights = document_weights(block, order)
-    T = np.zeros((K, K, K))
-    for first in range(0, block.n_docs, _ROWS):
-        rows = np.ascontiguousarray(Y[first : first + _ROWS].T)
-        weighted = rows * weights[first : first + _ROWS]
-        for i in range(K):
-            T[i, i:, i:] += (weighted[i:] * rows[i]) @ rows[i:].T
-    return (T,)
+    out = np.zeros_like(V)
+    kernels.tiles.second_product(
+        block.indptr, block.indices, block.counts, document_weights(block, order).astype(V.dtype), V, center, out
+    )
+    return (out.astype(np.float64, copy=False),)
 
 
-def symmetrise_tensor(T: FloatArray) -> FloatArray:
-    """Fill in the entries of a symmetric tensor of which only T[i, j, k] with i <= j, k is there."""
-    K = len(T)
-    full = np.empty_like(T)
-    for i in range(K):
-        full[i, i:, i:] = T[i, i:, i:]
-        full[i:, i, i:] = T[i, i:, i:]
-        full[i:, i:, i] = T[i, i:, i:]
-    return full
+def projected_documents(block: Block, V: Any, center: Any) -> Any:
+    """Return X V - center, of shape (n, r), in the precision of V, of which as many columns count as center has."""
+    V = tiled(V)
+    Y = np.empty((block.n_docs, V.shape[1]), dtype=V.dtype)
+    kernels.tiles.project(block.indptr, block.indices, block.counts, V, Y)
+    return Y[:, : len(center)] - center.astype(V.dtype)
+
+
+def third_tensor(block: Block, V: Any, center: FloatArray, order: int) -> tuple[FloatArray]:
+    """Return the sum of w_n y_n ⊗ y_n ⊗ y_n with y_n = V' x_n - center, packed (`moments.triples`).
+
+    In single precision if V is (M x r, of which the first K = len(center) columns count): the products, not their sum.
+    """
+    K = len(center)
+    rows = np.ascontiguousarray(projected_documents(block, V, center).T)
+    weighted = rows if order == 0 else rows * document_weights(block, order).astype(V.dtype)
+    packed = np.zeros(packed_size(K))
+    add_triples(packed, [(weighted, rows)], rows)
+    return (packed,)
 
 
 def third_projection(

@@ -109,6 +109,8 @@ def whiten(
     # the sign of an eigenvector is arbitrary: make its entry of largest magnitude positive
     largest = abs(pairs.vectors).argmax(axis=0)
     vectors = pairs.vectors * np.sign(pairs.vectors[largest, np.arange(K)])
+    # words that never occur have no part in S: what they have here is left from the start of the iteration
+    vectors[moments.mean == 0] = 0.0
     return Whitening(
         np.ascontiguousarray((vectors / np.sqrt(values)).T),
         np.ascontiguousarray(vectors * np.sqrt(values)),

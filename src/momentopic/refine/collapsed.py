@@ -37,6 +37,7 @@ _LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
 _SWEEPS_BEFORE_SAMPLES = 10
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
 _FIRST_SAMPLE, _SAMPLE_EVERY = 10, 2
+_MOST_SWEEPS = 1000
 _PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 10
 _CHECK_EVERY = 20
 _MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
@@ -75,7 +76,7 @@ def refine_collapsed(
     topics: FloatArray,
     engine: Engine,
     *,
-    n_sweeps: int = 400,
+    n_sweeps: int | None = None,
     smoothing: float | None = None,
     tol: float = 0.013,
     random_state: int = 0,
@@ -90,12 +91,12 @@ def refine_collapsed(
     topics : array of shape (K, M)
         The start: rows are probability vectors.
     engine : Engine
-    n_sweeps : int
-        The most sampled sweeps; 0 leaves them out.
+    n_sweeps : int, optional
+        Sampled sweeps; 0 leaves them out. By default they go on until the topics come to rest, at most 1,000.
     smoothing : float, optional
         The Dirichlet parameter of the topics; by default it is estimated.
     tol : float
-        The sampled sweeps end when twenty of them move the averaged topics by less than this, in mean l1 error (at
+        The topics are at rest when twenty sweeps move the averaged topics by less than this, in mean l1 error (at
         most 1).
     random_state : int
     memory : int
@@ -108,7 +109,7 @@ def refine_collapsed(
     Refined
     """
     nnz, tokens = corpus.counts.nnz, float(corpus.counts.sum(dtype=np.float64))
-    sample = n_sweeps > 0 and tokens <= _MOST_REPEATS * nnz
+    sample = n_sweeps != 0 and tokens <= _MOST_REPEATS * nnz
     expect = not sample or 4 * _padded(len(topics)) * nnz <= memory
     with single_threaded_blas():
         run = _Run(corpus, engine, len(topics), smoothing, callback)
@@ -219,16 +220,17 @@ class _Run:
                 self.estimate_prior()
         return most
 
-    def sampled_sweeps(self, n_sweeps: int, tol: float) -> Refined:
-        """Do Gibbs sweeps and average over them until the average comes to rest."""
+    def sampled_sweeps(self, n_sweeps: int | None, tol: float) -> Refined:
+        """Do Gibbs sweeps and average over them: so many, or until the average comes to rest."""
+        most = _MOST_SWEEPS if n_sweeps is None else n_sweeps
         sums = [np.zeros_like(part.counts[:, : self.K]) for part in self.words]
         alphas: list[FloatArray] = []
         earlier, moved = None, 1.0
-        for n in range(1, n_sweeps + 1):
+        for n in range(1, most + 1):
             if n % _PRIOR_EVERY_SAMPLED == 1:
                 self.estimate_prior()
             self.sweep(sampled_block)
-            if n == n_sweeps or (n >= _FIRST_SAMPLE and n % _SAMPLE_EVERY == 0):
+            if n == most or (n >= _FIRST_SAMPLE and n % _SAMPLE_EVERY == 0):
                 for total, part in zip(sums, self.words, strict=True):
                     np.add(total, part.counts[:, : self.K], out=total)
                 alphas.append(self.alpha)
@@ -238,7 +240,7 @@ class _Run:
                     moved = float(abs(topics - earlier).sum(axis=1).mean() / 2)
                 earlier = topics
             self.report(moved)
-            if moved < tol:
+            if n_sweeps is None and moved < tol:
                 break
         mean = self.topics(np.concatenate(sums) / np.float32(len(alphas)))
         # the prior of the first samples still remembers where it started

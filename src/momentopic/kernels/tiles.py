@@ -1,0 +1,158 @@
+"""Sparse rows times tall matrices, a register tile of columns at a time, written as LLVM vectors.
+
+The sum over the words of a document is kept in registers: each nonzero costs one load of a row of the tall matrix, or
+one load and one store. The compiler's own loops keep that sum in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import extending, njit, types
+from numba.core import cgutils as untyped_cgutils
+
+intrinsic: Any = extending.intrinsic
+cgutils: Any = untyped_cgutils
+
+Array = np.ndarray[Any, Any]
+
+TILE_BYTES = 128  # of a row: two cache lines, four registers of 32 bytes
+_LONG, _INT = ir.IntType(64), ir.IntType(32)
+_AHEAD = 8  # nonzeros: rows are asked for that early
+
+
+def _pieces(context: Any, builder: Any, signature: Any, args: Any) -> tuple[Any, ...]:
+    """Return the arrays among the arguments as structures, the others as they are."""
+    return tuple(
+        context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
+        for kind, value in zip(signature.args, args, strict=True)
+    )
+
+
+class _Tile:
+    """The vector of a tile: 32 float32 or 16 float64."""
+
+    def __init__(self, kind: Any) -> None:
+        self.scalar = ir.FloatType() if kind.bitwidth == 32 else ir.DoubleType()
+        self.width = TILE_BYTES // (kind.bitwidth // 8)
+        self.vector = ir.VectorType(self.scalar, self.width)
+
+    def pointer(self, builder: Any, data: Any, offset: Any) -> Any:
+        return builder.bitcast(builder.gep(data, [offset]), self.vector.as_pointer())
+
+    def load(self, builder: Any, data: Any, offset: Any) -> Any:
+        return builder.load(self.pointer(builder, data, offset), align=4)
+
+    def store(self, builder: Any, value: Any, data: Any, offset: Any) -> None:
+        builder.store(value, self.pointer(builder, data, offset), align=4)
+
+    def zero(self) -> Any:
+        return ir.Constant(self.vector, [0.0] * self.width)
+
+    def broadcast(self, builder: Any, value: Any) -> Any:
+        first = builder.insert_element(ir.Constant(self.vector, ir.Undefined), value, ir.Constant(_INT, 0))
+        return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(_INT, self.width), [0] * self.width))
+
+    def number(self, builder: Any, value: Any) -> Any:
+        """Return a count as a scalar of the tile."""
+        if isinstance(value.type, ir.IntType):
+            return builder.sitofp(value, self.scalar)
+        if value.type == self.scalar:
+            return value
+        return (builder.fptrunc if self.scalar == ir.FloatType() else builder.fpext)(value, self.scalar)
+
+    def add_product(self, builder: Any, total: Any, a: Any, b: Any) -> Any:
+        # "contract": a fused multiply-add where the machine has one
+        return builder.fadd(total, builder.fmul(a, b, flags=("contract",)), flags=("contract",))
+
+
+def _row_offset(builder: Any, indices: Any, p: Any, matrix: Any, column: Any) -> Any:
+    """Return where the tile of the row that indices[p] names begins."""
+    index = builder.sext(builder.load(builder.gep(indices.data, [p])), _LONG)
+    width = builder.extract_value(matrix.shape, 1)
+    return builder.add(builder.mul(index, width), column)
+
+
+def _prefetch(builder: Any, indices: Any, p: Any, end: Any, matrix: Any, column: Any, write: int) -> None:
+    ahead = builder.add(p, ir.Constant(_LONG, _AHEAD))
+    # the last ones ask for a row they need not: cheaper than a branch
+    inside = builder.select(builder.icmp_signed("<", ahead, end), ahead, p)
+    pointer = ir.IntType(8).as_pointer()
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(ir.VoidType(), [pointer, _INT, _INT, _INT]), "llvm.prefetch.p0"
+    )
+    offset = _row_offset(builder, indices, inside, matrix, column)
+    address = builder.bitcast(builder.gep(matrix.data, [offset]), pointer)
+    for line in (0, 64):
+        place = builder.gep(address, [ir.Constant(_LONG, line)])
+        builder.call(function, [place, *(ir.Constant(_INT, flag) for flag in (write, 3, 1))])
+
+
+@intrinsic
+def gather_tile(typing: Any, indices: Any, counts: Any, begin: Any, end: Any, V: Any, column: Any, y: Any) -> Any:
+    """Write Σ_p counts_p V[indices_p, column : column + tile], begin <= p < end, into y[column : column + tile]."""
+    signature = types.void(indices, counts, types.int64, types.int64, V, types.int64, y)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        tile = _Tile(signature.args[4].dtype)
+        indices, counts, begin, end, V, column, y = _pieces(context, builder, signature, args)
+        total = cgutils.alloca_once_value(builder, tile.zero())
+        with cgutils.for_range_slice(builder, begin, end, ir.Constant(_LONG, 1)) as (p, _):
+            _prefetch(builder, indices, p, end, V, column, 0)
+            x = tile.broadcast(builder, tile.number(builder, builder.load(builder.gep(counts.data, [p]))))
+            row = tile.load(builder, V.data, _row_offset(builder, indices, p, V, column))
+            builder.store(tile.add_product(builder, builder.load(total), x, row), total)
+        tile.store(builder, builder.load(total), y.data, column)
+
+    return signature, generate
+
+
+@intrinsic
+def scatter_tile(typing: Any, indices: Any, counts: Any, begin: Any, end: Any, y: Any, column: Any, out: Any) -> Any:
+    """Add counts_p y[column : column + tile] to out[indices_p, column : column + tile] for begin <= p < end."""
+    signature = types.void(indices, counts, types.int64, types.int64, y, types.int64, out)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        tile = _Tile(signature.args[6].dtype)
+        indices, counts, begin, end, y, column, out = _pieces(context, builder, signature, args)
+        added = tile.load(builder, y.data, column)
+        with cgutils.for_range_slice(builder, begin, end, ir.Constant(_LONG, 1)) as (p, _):
+            _prefetch(builder, indices, p, end, out, column, 1)
+            x = tile.broadcast(builder, tile.number(builder, builder.load(builder.gep(counts.data, [p]))))
+            offset = _row_offset(builder, indices, p, out, column)
+            row = tile.load(builder, out.data, offset)
+            tile.store(builder, tile.add_product(builder, row, x, added), out.data, offset)
+
+    return signature, generate
+
+
+@njit(cache=True, nogil=True)
+def project(indptr: Array, indices: Array, counts: Array, V: Array, out: Array) -> None:
+    """Write X V into `out`: X is n x M sparse, V is M x r, out is n x r; r a multiple of the tile."""
+    tile = TILE_BYTES // V.itemsize
+    for n in range(indptr.shape[0] - 1):
+        for column in range(0, V.shape[1], tile):
+            gather_tile(indices, counts, indptr[n], indptr[n + 1], V, column, out[n])
+
+
+@njit(cache=True, nogil=True)
+def second_product(
+    indptr: Array, indices: Array, counts: Array, weights: Array, V: Array, center: Array, out: Array
+) -> None:
+    """Add the sum over documents of w_n x_n (x_n' V - center) to `out`: V and out are M x r, center has length r.
+
+    r must be a multiple of the tile. All tiles of a document before the next document: its nonzeros are read once.
+    """
+    tile = TILE_BYTES // V.itemsize
+    r = V.shape[1]
+    y = np.empty(r, dtype=V.dtype)
+    for n in range(indptr.shape[0] - 1):
+        begin, end = indptr[n], indptr[n + 1]
+        for column in range(0, r, tile):
+            gather_tile(indices, counts, begin, end, V, column, y)
+        for j in range(r):
+            y[j] = weights[n] * (y[j] - center[j])
+        for column in range(0, r, tile):
+            scatter_tile(indices, counts, begin, end, y, column, out)

@@ -1,0 +1,143 @@
+"""Compiled loops against numpy: vectors over topics, register tiles, packed triples; and single precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
+
+from momentopic import DiscreteICA, kernels, metrics, simulate
+from momentopic.engine.threads import ThreadEngine, sum_over_ranges
+from momentopic.kernels.lanes import LANES, passed_lanes, prefetch, weighted_lanes
+from momentopic.moments import dica_moments, lda_moments, whiten
+from momentopic.moments.triples import add_triples, packed_size, unpacked
+
+from .conftest import planted_topics
+
+
+@njit
+def weighted(a, f, eta, lanes):
+    prefetch(f)
+    return weighted_lanes(a, f, eta, lanes)
+
+
+@njit
+def passed(lanes, u, before):
+    return passed_lanes(lanes, u, before)
+
+
+@pytest.mark.parametrize("length", [16, 32, 112])
+def test_weighted_lanes(length):
+    rng = np.random.default_rng(length)
+    a, f = rng.random((2, length)).astype(np.float32)
+    lanes = np.full(LANES, np.nan, dtype=np.float32)
+    total = weighted(a, f, np.float32(0.3), lanes)
+    np.testing.assert_allclose(lanes, (a * (f + 0.3)).reshape(-1, LANES).sum(axis=0), rtol=1e-5)
+    assert total == pytest.approx((a * (f + 0.3)).sum(), rel=1e-5)
+
+
+def test_passed_lanes():
+    lanes = np.random.default_rng(0).random(LANES).astype(np.float32)
+    lanes[[3, 9]] = 0
+    ends = np.cumsum(lanes)
+    before = np.empty(LANES + 1, dtype=np.float32)
+    for u in (0.0, 0.4, ends[4] - 1e-3, ends[-1] - 1e-3, ends[-1] + 1):
+        assert passed(lanes, np.float32(u), before) == np.searchsorted(ends, u, side="right")
+    np.testing.assert_allclose(before, np.concatenate([[0], ends]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("counts", [np.int32, np.float64])
+def test_register_tiles_equal_scipy(dtype, counts):
+    rng = np.random.default_rng(1)
+    X = sp.random(60, 40, 0.2, format="csr", random_state=0)
+    X.data = rng.integers(1, 6, X.nnz)
+    X[5] = 0
+    X.eliminate_zeros()
+    rows = (X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(counts))
+    V = rng.standard_normal((40, 2 * 128 // np.dtype(dtype).itemsize)).astype(dtype)
+    Y = np.empty((60, V.shape[1]), dtype=dtype)
+    kernels.tiles.project(*rows, V, Y)
+    rtol = 1e-4 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(Y, X @ V, rtol=rtol, atol=rtol)
+    weights, center = rng.random(60).astype(dtype), rng.random(V.shape[1]).astype(dtype)
+    out = np.ones((40, V.shape[1]), dtype=dtype)
+    kernels.tiles.second_product(*rows, weights, V, center, out)
+    np.testing.assert_allclose(out, 1 + X.T @ (weights[:, None] * (X @ V - center)), rtol=rtol, atol=10 * rtol)
+
+
+@settings(max_examples=25, deadline=None)
+@given(K=st.integers(1, 13), n=st.integers(1, 40), seed=st.integers(0, 100))
+def test_packed_triples_equal_einsum(K, n, seed):
+    rng = np.random.default_rng(seed)
+    w, f = rng.standard_normal((2, K, n))
+    packed = np.zeros(packed_size(K))
+    add_triples(packed, [(w, w)], w)
+    np.testing.assert_allclose(unpacked(packed, K), np.einsum("an,bn,cn->abc", w, w, w), atol=1e-10)
+    packed[:] = 0
+    add_triples(packed, [(w, w)], f)
+    add_triples(packed, [(w, f), (f, w)], w)
+    A = np.einsum("an,bn,cn->abc", w, w, f)
+    np.testing.assert_allclose(unpacked(packed, K), A + A.transpose(0, 2, 1) + A.transpose(2, 1, 0), atol=1e-10)
+
+
+def test_packed_triples_in_several_chunks(monkeypatch):
+    rows = np.random.default_rng(0).standard_normal((7, 300))
+    whole, parts = np.zeros((2, packed_size(7)))
+    add_triples(whole, [(rows, rows)], rows)
+    monkeypatch.setattr("momentopic.moments.triples._PRODUCTS", 35 * 17)
+    add_triples(parts, [(rows, rows)], rows)
+    np.testing.assert_allclose(parts, whole, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return simulate.gamma_poisson(planted_topics(600, 20), np.full(20, 0.1), 6000, mean_length=80)
+
+
+@pytest.mark.parametrize("kind", ["dica", "lda"])
+def test_single_precision_is_as_accurate_as_said(corpus, kind):
+    moments = dica_moments(corpus) if kind == "dica" else lda_moments(corpus, 2.0)
+    white = whiten(moments, 20)
+    V = np.random.default_rng(0).standard_normal((600, 24))
+    exact, single = moments.second(V), moments.second(V.astype(np.float32))
+    assert single.dtype == np.float64
+    error = abs(single - exact).max()
+    assert 0 < error < 1e-6 * white.eigenvalues[0] * np.linalg.norm(V, axis=0).max()
+    T = moments.third(white.W, white.unwhiten)
+    single = moments.third(white.W.astype(np.float32), white.unwhiten)
+    assert 0 < abs(single - T).max() < 1e-5 * abs(T).max()
+
+
+def test_topics_do_not_suffer_from_single_precision(corpus, monkeypatch):
+    quick = DiscreteICA(20, refine=None).fit(corpus)
+    monkeypatch.setattr("momentopic.solve._LARGEST_SKEW", 0.0)
+    exact = DiscreteICA(20, refine=None).fit(corpus)
+    assert 0 < metrics.recovery_error(quick.components_, exact.components_) < 1e-4
+
+
+def test_a_long_document_calls_for_double_precision():
+    from momentopic.solve import _precise_enough
+
+    X = simulate.gamma_poisson(planted_topics(50, 3), np.full(3, 0.5), 500, mean_length=30).tolil()
+    assert _precise_enough(dica_moments(X), np.eye(3)).dtype == np.float32
+    X[0, 0] = 10_000_000
+    assert _precise_enough(dica_moments(X), np.eye(3)).dtype == np.float64
+
+
+def _range_sum(rows, x):
+    return (x[rows].sum(axis=0, keepdims=True),)
+
+
+def test_sums_over_ranges(monkeypatch):
+    x = np.random.default_rng(0).standard_normal(1000)
+    bits = set()
+    for n_threads in (1, 2, 4):
+        monkeypatch.setattr("momentopic.engine.threads.available_cores", lambda n=n_threads: n)
+        bits.add(sum_over_ranges(_range_sum, 1000, 37, x)[0].tobytes())
+    assert len(bits) == 1
+    assert np.frombuffer(bits.pop())[0] == pytest.approx(x.sum())
+    assert ThreadEngine().n_threads is None
