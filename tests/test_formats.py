@@ -89,8 +89,11 @@ def test_texts(tmp_path, name):
         ("docword.x.txt", "4\nfour\n6\n", "not a UCI bag of words: its first three lines"),
         ("docword.x.txt", UCI.replace("4 4 7", "5 4 7"), "line 9: document 5 is not in 1..4"),
         ("docword.x.txt", UCI.replace("1 3 1", "1 0 1"), "line 5: word 0 is not in 1..4"),
-        ("docword.x.txt", UCI.replace("4 4 7", "4 4"), "cannot be read"),
-        ("docword.x.txt", UCI.replace("4 4 7", "4 4 x"), "cannot be read"),
+        ("docword.x.txt", UCI.replace("4 4 7", "4 4"), "line 9 is not 'document word count' but '4 4'"),
+        ("docword.x.txt", UCI.replace("4 4 7", "4 4 x"), "line 9 is not 'document word count' but '4 4 x'"),
+        ("docword.x.txt", UCI.replace("4 4 7", "4 4 7 1"), "line 9 is not 'document word count'"),
+        ("docword.x.txt", UCI.replace("4 4 7", f"4 4 {10**30}"), "line 9 is not 'document word count'"),
+        ("docword.x.txt", UCI.replace("4 4 7", "4 4 --7"), "line 9 is not 'document word count'"),
         ("docword.x.txt", UCI.replace("4 4 7", "4 4 -7"), "counts cannot be negative"),
         ("docword.x.txt", "4\n4\n0\n", "every one of the 4 documents is empty"),
         ("x.dat", LDA_C[:-5], "line 4 announces 3 words and holds 2"),
@@ -207,3 +210,21 @@ def test_byte_order_marks_line_ends_and_capitals(tmp_path):
     (tmp_path / "texts" / "odd.txt").mkdir(parents=True)
     write(tmp_path / "texts" / "odd.txt" / "a.txt", mark + "ape")
     assert read_corpus(tmp_path / "texts", min_df=1, max_df=1.0).vocabulary == ["ape"]
+
+
+def test_a_uci_file_in_many_chunks_unsorted_and_without_a_last_newline(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    dense = rng.integers(0, 3, size=(60, 40)) * rng.integers(1, 1000, size=(60, 40))
+    d, w = np.nonzero(dense)
+    lines = [f"{i + 1} {j + 1} {dense[i, j]}" for i, j in zip(d, w, strict=True)]
+    for chunk in (1 << 23, 37):
+        monkeypatch.setattr("momentopic.corpus.uci._CHUNK", chunk)
+        for entries in (lines, list(rng.permutation(lines))):
+            text = "\n".join(["60", "40", str(len(lines)), *entries])
+            for ending in ("", "\n", "\n\n"):
+                path = write(tmp_path / "docword.y.txt", text + ending)
+                np.testing.assert_array_equal(read_corpus(path).counts.toarray(), dense)
+    lines[500] = "1 41 1"
+    path = write(tmp_path / "docword.y.txt", "\n".join(["60", "40", str(len(lines)), *lines]))
+    with pytest.raises(InputFileError, match="line 504: word 41 is not in 1..40"):
+        read_corpus(path)

@@ -11,25 +11,41 @@ from momentopic._types import FloatArray, IntArray
 from momentopic.corpus.blocks import Block, Corpus
 from momentopic.engine.base import Engine
 
-_TOLERANCE = 1e-7  # of the length of a document
-_ITERATIONS = 1000
+_TOLERANCE = 3e-4  # of the length of a document; what CVB0 itself is off by is several times as large
+_ITERATIONS = 200
 _DOCUMENTS = 256  # to a block
 
 
-def expected_tokens(indptr: IntArray, indices: IntArray, counts: Any, phi: FloatArray, c: FloatArray) -> FloatArray:
+def prepared(phi: FloatArray, c: FloatArray) -> tuple[Any, Any]:
+    """Return phi (M x K) and c in single precision, topics padded, as `expected_tokens` wants them.
+
+    The probabilities of each word are divided by the largest: only their ratios count, and none of them underflows.
+    """
+    lanes: int = kernels.lanes.LANES
+    width = -(-len(c) // lanes) * lanes
+    ratios = np.zeros((len(phi), width), dtype=np.float32)
+    largest = phi.max(axis=1, keepdims=True)
+    np.divide(phi, largest, out=ratios[:, : len(c)], where=largest > 0, casting="same_kind")
+    prior = np.zeros(width, dtype=np.float32)
+    prior[: len(c)] = c
+    return ratios, prior
+
+
+def expected_tokens(indptr: IntArray, indices: IntArray, counts: Any, ratios: Any, prior: Any, K: int) -> FloatArray:
     """Return E N_dk, the expected tokens of each topic in each document, of shape (n, K).
 
     Collapsed variational inference of order zero with the topics held fixed (`kernels.documents.infer`), from a
-    start that depends on the document alone: the same for a document by itself or among others.
+    start that depends on the document alone: the same for a document by itself or among others. `ratios` and `prior`
+    are made by `prepared`.
     """
-    out = np.empty((len(indptr) - 1, len(c)))
-    kernels.documents.infer(indptr, indices, counts, phi, c, _TOLERANCE, _ITERATIONS, out)
-    return out
+    out = np.empty((len(indptr) - 1, len(prior)), dtype=np.float32)
+    kernels.documents.infer(indptr, indices, counts, ratios, prior, _TOLERANCE, _ITERATIONS, out)
+    return out[:, :K].astype(np.float64)
 
 
-def proportions_block(block: Block, phi: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+def proportions_block(block: Block, ratios: Any, prior: Any, c: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the posterior mean proportions (n, K) and the lengths (n,) of the documents of a block."""
-    tokens = expected_tokens(block.indptr, block.indices, block.counts, phi, c) + c
+    tokens = expected_tokens(block.indptr, block.indices, block.counts, ratios, prior, len(c)) + c
     return tokens / tokens.sum(axis=1, keepdims=True), block.lengths()
 
 
@@ -38,8 +54,8 @@ def proportions(corpus: Corpus, topics: FloatArray, c: FloatArray, engine: Engin
 
     An empty document, or one of words that no topic can produce, has the prior mean c / c0.
     """
-    phi = np.ascontiguousarray(topics.T)
-    theta, lengths = engine.map(proportions_block, corpus.cut(_DOCUMENTS), phi, c)
+    ratios, prior = prepared(np.ascontiguousarray(topics.T), c)
+    theta, lengths = engine.map(proportions_block, corpus.cut(_DOCUMENTS), ratios, prior, c)
     return theta, lengths
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from momentopic import kernels
 from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Block, as_corpus
-from momentopic.documents import expected_tokens
+from momentopic.documents import expected_tokens, prepared
 from momentopic.engine.base import get_engine
 
 _DOCUMENTS = 4  # to a block: long documents take seconds each
@@ -186,7 +186,8 @@ def completion_block(block: Block, phi: FloatArray, c: FloatArray, random_state:
         observed, scored = shuffled[0::2], shuffled[1::2]
         seen, counts = np.unique(observed, return_counts=True)
         indptr = np.array([0, len(seen)])
-        tokens = expected_tokens(indptr, seen, counts, phi, c)[0] + c
+        ratios, prior = prepared(phi[seen], c)
+        tokens = expected_tokens(indptr, np.arange(len(seen)), counts, ratios, prior, len(c))[0] + c
         nats = kernels.documents.log_probability(scored, phi, tokens / tokens.sum())
         rows.append((nats, len(scored), left_out))
     return _columns(rows)

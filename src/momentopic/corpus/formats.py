@@ -26,11 +26,8 @@ import scipy.sparse as sp
 
 from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.text import count_known, vectorize
-from momentopic.corpus.validate import CountsError
-
-
-class InputFileError(ValueError):
-    """An input file cannot be read; the message names the file and the reason."""
+from momentopic.corpus.uci import read_uci
+from momentopic.corpus.validate import CountsError, InputFileError
 
 
 def read_corpus(
@@ -125,7 +122,7 @@ def _read_counts(path: Path, n_words: int | None) -> Any:
     if name.endswith((".mtx", ".mtx.gz")):
         return scipy.io.mmread(path)
     if name.startswith("docword") and name.endswith((".txt", ".txt.gz")):
-        return _read_uci(path)
+        return read_uci(path)
     if name.endswith(".dat"):
         return _read_lda_c(path, n_words)
     raise InputFileError(
@@ -152,29 +149,6 @@ def _open_text(path: Path) -> TextIO:
     if path.suffix == ".gz":
         return cast(TextIO, gzip.open(path, "rt", encoding="utf-8-sig"))
     return path.open(encoding="utf-8-sig")  # with or without a byte order mark
-
-
-def _read_uci(path: Path) -> sp.csr_matrix:
-    """Read three header lines (documents, words, entries), then entries "document word count", numbered from 1."""
-    with _open_text(path) as file:
-        header = [file.readline().strip() for _ in range(3)]
-        if not all(line.isdigit() for line in header):
-            raise InputFileError(
-                f"{path} is not a UCI bag of words: its first three lines must be the numbers of documents, words "
-                f"and entries, but are {header}"
-            )
-        n_docs, n_words, n_entries = (int(line) for line in header)
-        entries = np.loadtxt(file, dtype=np.int64, ndmin=2) if n_entries else np.empty((0, 3), dtype=np.int64)
-    if len(entries) != n_entries:
-        raise InputFileError(f"{path} is truncated: it announces {n_entries} entries and holds {len(entries)}")
-    if entries.shape[1] != 3:
-        raise InputFileError(f"{path}: entries must be 'document word count', got {entries.shape[1]} columns")
-    for column, (name, most) in enumerate((("document", n_docs), ("word", n_words))):
-        outside = (entries[:, column] < 1) | (entries[:, column] > most)
-        if outside.any():
-            line = int(outside.argmax())
-            raise InputFileError(f"{path}, line {line + 4}: {name} {entries[line, column]} is not in 1..{most}")
-    return sp.csr_matrix(sp.coo_matrix((entries[:, 2], (entries[:, 0] - 1, entries[:, 1] - 1)), (n_docs, n_words)))
 
 
 def _read_lda_c(path: Path, n_words: int | None) -> sp.csr_matrix:

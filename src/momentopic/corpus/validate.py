@@ -16,6 +16,10 @@ from momentopic._types import FloatArray
 _LARGEST_INT32 = np.iinfo(np.int32).max
 
 
+class InputFileError(ValueError):
+    """An input file cannot be read; the message names the file and the reason."""
+
+
 class CountsError(ValueError):
     """The input is not a matrix of counts; the message names the cause and the cure."""
 

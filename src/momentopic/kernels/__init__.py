@@ -17,6 +17,7 @@ def __getattr__(name: str) -> ModuleType:
         "jacobi",
         "lanes",
         "left_to_right",
+        "parse",
         "random",
         "sparse",
         "tiles",

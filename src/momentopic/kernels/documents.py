@@ -7,32 +7,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from momentopic.kernels.lanes import reassign
+
 Array = np.ndarray[Any, Any]
-
-
-# A loop that both stores and sums gets a run-time check whether its arrays overlap, and the order of its additions then
-# depends on where they lie. Sums are therefore functions of their own, which only read.
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
-def total_of(g: Array) -> float:
-    """Return Σ_k g_k."""
-    total = 0.0
-    for k in range(g.shape[0]):
-        total += g[k]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def responsibilities(p: Array, counts: Array, own: Array, c: Array, g: Array) -> bool:
-    """Write g_k ∝ p_k (counts_k - own_k + c_k) into g; return False where no topic can produce the word."""
-    for k in range(p.shape[0]):
-        g[k] = p[k] * (max(counts[k] - own[k], 0.0) + c[k])
-    total = total_of(g)
-    if total <= 0.0:
-        return False
-    inverse = 1.0 / total
-    for k in range(p.shape[0]):
-        g[k] *= inverse
-    return True
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
@@ -55,7 +32,7 @@ def log_probability(words: Array, phi: Array, theta: Array) -> float:
 def infer(
     indptr: Array, indices: Array, counts: Array, phi: Array, c: Array, tol: float, max_iter: int, out: Array
 ) -> None:
-    """Write the expected tokens of each topic in each document into `out`, of shape (n, K).
+    """Write the expected tokens of each topic in each document into `out`, of shape (n, padded K).
 
     Each token of a word has the responsibilities g_k ∝ phi_wk (N_dk - g_k + c_k), its own contribution left out, and
     N_dk is the sum of all of them: iterated until no N_dk moves by more than `tol` times the length.
@@ -64,42 +41,36 @@ def infer(
     ----------
     indptr, indices, counts : arrays
         The rows of a block.
-    phi : array of shape (M, K)
-        The probability of each word (row) under each topic (column).
-    c : array of shape (K,)
-        Dirichlet parameters.
+    phi : float32 array of shape (M, padded K)
+        The probability of each word (row) under each topic (column), up to a factor for each word.
+    c : float32 array of shape (padded K,)
+        Dirichlet parameters. K is padded with zeros to a multiple of LANES.
+    out : float32 array of shape (n, padded K)
     """
     K = c.shape[0]
-    nothing = np.zeros(K)
-    fresh = np.empty(K)
+    nothing = np.zeros((1, K), dtype=np.float32)
+    g, before = np.empty(K, dtype=np.float32), np.empty(K, dtype=np.float32)
+    longest = 0
     for d in range(indptr.shape[0] - 1):
-        begin, end = indptr[d], indptr[d + 1]
-        G = np.zeros((end - begin, K))
-        N = out[d]
-        N[:] = 0.0
-        length = 0.0
-        for i in range(end - begin):
-            if responsibilities(phi[indices[begin + i]], nothing, nothing, c, G[i]):
-                x = float(counts[begin + i])
-                length += x
-                for k in range(K):
-                    N[k] += x * G[i, k]
-            else:
-                G[i, 0] = -1.0  # a word that no topic can produce says nothing
+        longest = max(longest, indptr[d + 1] - indptr[d])
+    G = np.empty((longest, K), dtype=np.float32)
+    for d in range(indptr.shape[0] - 1):
+        begin, entries = indptr[d], indptr[d + 1] - indptr[d]
+        out[d] = 0
+        G[:entries] = 0
+        length = np.float32(0)
+        for i in range(entries):
+            x = np.float32(counts[begin + i])
+            if reassign(phi, indices[begin + i], c, nothing, 0, G, i, x, out, d, g) > 0:
+                length += x  # a word that no topic can produce says nothing
         for _ in range(max_iter):
-            moved = 0.0
-            before = N.copy()
-            for i in range(end - begin):
-                if G[i, 0] < 0.0:
-                    continue
-                responsibilities(phi[indices[begin + i]], N, G[i], c, fresh)
-                x = float(counts[begin + i])
-                for k in range(K):
-                    N[k] += x * (fresh[k] - G[i, k])
-                    G[i, k] = fresh[k]
+            before[:] = out[d]
+            for i in range(entries):
+                reassign(phi, indices[begin + i], c, out, d, G, i, np.float32(counts[begin + i]), out, d, g)
+            moved = np.float32(0)
             for k in range(K):
-                moved = max(moved, abs(N[k] - before[k]))
+                moved = max(moved, abs(out[d, k] - before[k]))
             if moved <= tol * length:
                 break
         for k in range(K):
-            N[k] = max(N[k], 0.0)
+            out[d, k] = max(out[d, k], np.float32(0))
