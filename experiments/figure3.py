@@ -36,6 +36,7 @@ def run(setting: Setting) -> Results:
     """Fit and score whatever is not in the results yet."""
     table = results(setting)
     table.fill(tasks(setting, table), "figure3: held-out likelihood")
+    (setting.out / "figure3.md").write_text(markdown(differences(table)))
     return table
 
 
@@ -131,3 +132,15 @@ def differences(table: Results) -> list[dict[str, Any]]:
                 )
             rows.append(row)
     return rows
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    """Return the differences as a table."""
+    head = "| | K | JD-GP | VI | VI-JD | default fit | VI-JD minus VI | authors | VI minus JD | authors |"
+    lines = [head, "|" + "---|" * 10]
+    for row in rows:
+        numbers = [f"{row[name]:.3f}" for name in ("JD-GP", "VI", "VI-JD", "momentopic")]
+        for name in ("VI-JD minus VI", "VI minus JD"):
+            numbers += [f"{row[name]:+.3f}", f"{row[name + ', authors']:+.3f}"]
+        lines.append(f"| {row['data'].upper()} | {row['K']} | " + " | ".join(numbers) + " |")
+    return "\n".join(lines) + "\n"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -140,3 +143,24 @@ def test_sums_over_ranges(monkeypatch):
     assert len(bits) == 1
     assert np.frombuffer(bits.pop())[0] == pytest.approx(x.sum())
     assert ThreadEngine().n_threads is None
+
+
+def test_kernels_load_where_nothing_may_be_written():
+    """Neither beside the modules nor in the user's cache: numba refuses to cache, and a temporary folder serves."""
+    script = """
+import numba.core.caching as caching
+
+for name in ("InTreeCacheLocator", "UserWideCacheLocator"):
+    locator = getattr(caching, name, None) or getattr(caching, "_" + name)
+    locator.ensure_cache_path = lambda self: (_ for _ in ()).throw(OSError("read-only"))
+import subprocess
+import sys
+
+import numpy as np
+import momentopic
+X = np.random.default_rng(0).poisson(1.0, size=(60, 12)) * np.arange(1, 13)
+print(momentopic.DiscreteICA(2).fit(X).components_.shape)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "(2, 12)"

@@ -1,0 +1,14 @@
+"""python -m benchmarks NAME: fit, recovery, quality or stages."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+NAMES = ("stages", "fit", "recovery", "quality")
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
+        sys.exit(f"python -m benchmarks {'|'.join(NAMES)}")
+    name = sys.argv.pop(1)
+    importlib.import_module(f"benchmarks.{name}").main()
