@@ -46,7 +46,7 @@ def test_e_step_equals_plain_python(corpus):
     X = corpus.counts[:30].toarray()
     beta = np.ascontiguousarray(0.9 * D + 0.1 / 150)
     gamma = c + X.sum(axis=1, keepdims=True) / 5
-    (words, logs, bound), found = e_step_block(Corpus(X).block(0), gamma.copy(), beta, c, 7, 0.0)
+    (words, logs, bound), (_, found) = e_step_block(Corpus(X).block(0), (gamma, gamma), beta, c, 7, 0.0, False)
     expected_words, expected_logs, expected_bound = np.zeros((150, 5)), np.zeros(5), 0.0
     for x, start in zip(X, gamma, strict=True):
         previous, g = -np.inf, start
@@ -65,13 +65,35 @@ def test_e_step_equals_plain_python(corpus):
     np.testing.assert_allclose(logs, expected_logs, rtol=1e-9)
 
 
+def test_a_careful_step_never_ends_below_what_it_had(corpus):
+    X = corpus.counts[:200]
+    rng = np.random.default_rng(0)
+    beta = np.ascontiguousarray(rng.dirichlet(np.full(150, 0.05), size=5).T + 1e-6)
+    block = Corpus(X).block(0)
+    # good parameters, found from many starts; a fresh start in few iterations is often worse
+    had = rng.dirichlet(np.full(5, 0.1), size=200) * np.asarray(X.sum(axis=1)) + c
+    (_, _, _), (_, had) = e_step_block(block, (had, had), beta, c, 100, 0.0, True)
+    values = {}
+    for careful in (False, True):
+        (words, logs, bound), (before, found) = e_step_block(block, (had, had), beta, c, 1, 0.0, careful)
+        np.testing.assert_array_equal(before, had)
+        each = [bound_of(x, beta, c, g) for x, g in zip(X.toarray(), found, strict=True)]
+        assert bound[0] == pytest.approx(sum(value for value, _, _ in each), rel=1e-10)
+        np.testing.assert_allclose(logs, (digamma(found) - digamma(found.sum(axis=1, keepdims=True))).sum(axis=0))
+        assert words.sum() == pytest.approx(X.sum())
+        values[careful] = np.array([value for value, _, _ in each])
+    had_values = np.array([bound_of(x, beta, c, g)[0] for x, g in zip(X.toarray(), had, strict=True)])
+    assert (values[True] >= had_values - 1e-9).all()
+    assert (values[False] < had_values - 1e-3).any()
+
+
 def test_the_bound_is_below_the_exact_likelihood():
     topics, alpha = np.array([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]]), np.array([0.4, 0.9])
     for document in ([1, 0, 0], [2, 1, 3], [0, 5, 1]):
         x = np.array(document)
         start = (alpha + x.sum() / 2)[None]
         (_, _, bound), _ = e_step_block(
-            Corpus(x[None]).block(0), start, np.ascontiguousarray(topics.T), alpha, 200, 0.0
+            Corpus(x[None]).block(0), (start, start), np.ascontiguousarray(topics.T), alpha, 200, 0.0, False
         )
         exact, _ = exact_document(x, topics, alpha)
         assert exact - 1.5 < bound[0] <= exact + 1e-12

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import tempfile
 from types import ModuleType
+from typing import Any
 
 _MODULES = (
     "chib",
@@ -36,5 +37,6 @@ def __getattr__(name: str) -> ModuleType:
             raise
         import numba
 
-        numba.config.CACHE_DIR = tempfile.mkdtemp(prefix="momentopic-")
+        config: Any = numba.config
+        config.CACHE_DIR = tempfile.mkdtemp(prefix="momentopic-")
         return importlib.import_module(f"momentopic.kernels.{name}")

@@ -37,6 +37,42 @@ def expected_logs(gamma: Array, out: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
+def infer(
+    words: Array, counts: Array, beta: Array, alpha: Array, max_iter: int, tol: float, g: Array, e_log: Array,
+    e_theta: Array, fresh: Array,
+) -> float:  # fmt: skip
+    """Infer one document from the variational parameters g, in place; return its bound without log Γ of alpha.
+
+    With `max_iter` 0 nothing is changed but e_log and e_theta, E log θ and its exponential: the bound is that of g with
+    the best responsibilities for it.
+    """
+    K = alpha.shape[0]
+    previous = 0.0
+    for iteration in range(max_iter + 1):
+        expected_logs(g, e_log)
+        gamma0 = 0.0
+        bound = 0.0
+        for k in range(K):
+            e_theta[k] = math.exp(e_log[k])
+            gamma0 += g[k]
+            bound += (alpha[k] - g[k]) * e_log[k] + math.lgamma(g[k])
+            fresh[k] = alpha[k]
+        bound -= math.lgamma(gamma0)
+        for e in range(words.shape[0]):
+            b, x = beta[words[e]], float(counts[e])
+            norm = weight(b, e_theta)
+            bound += x * math.log(norm)
+            scale = x / norm
+            for k in range(K):
+                fresh[k] += scale * b[k] * e_theta[k]
+        if iteration == max_iter or (iteration > 0 and abs(bound - previous) <= tol * abs(previous)):
+            return bound
+        previous = bound
+        g[:] = fresh
+    return previous
+
+
+@njit(cache=True, nogil=True)
 def e_step(
     indptr: Array,
     indices: Array,
@@ -45,11 +81,16 @@ def e_step(
     alpha: Array,
     max_iter: int,
     tol: float,
+    careful: bool,
+    before: Array,
     gamma: Array,
     words: Array,
     logs: Array,
 ) -> float:
-    """Infer the documents of a block, in place; return the evidence bound.
+    """Infer the documents of a block; return the evidence bound.
+
+    As in lda-c, every document starts afresh, from alpha + L / K: one that goes on from where it was stays in the
+    topics that the first, poor topics put it into.
 
     Parameters
     ----------
@@ -63,17 +104,19 @@ def e_step(
         Iterations a document.
     tol : float
         A document is done when its bound changes by less than this part.
+    careful : bool
+        Whether a document that ends below what it had goes on from there instead: then the bound cannot decrease.
+    before : array of shape (documents, K)
+        The variational parameters that the documents had.
     gamma : array of shape (documents, K)
-        Where the iteration starts and ends.
+        Those they get.
     words : array of shape (M, K)
         The expected tokens of each word and topic are added here.
     logs : array of shape (K,)
         The sums over documents of E log θ are added here.
     """
     K = alpha.shape[0]
-    e_log = np.empty(K)
-    e_theta = np.empty(K)
-    fresh = np.empty(K)
+    e_log, e_theta, fresh = np.empty(K), np.empty(K), np.empty(K)
     of_alpha = 0.0
     alpha0 = 0.0
     for k in range(K):
@@ -82,39 +125,27 @@ def e_step(
     of_alpha += math.lgamma(alpha0)
     total_bound = 0.0
     for d in range(indptr.shape[0] - 1):
-        g = gamma[d]
-        previous = 0.0
-        for iteration in range(max_iter + 1):
+        begin, end = indptr[d], indptr[d + 1]
+        w, x, g = indices[begin:end], counts[begin:end], gamma[d]
+        length = 0.0
+        for e in range(begin, end):
+            length += counts[e]
+        for k in range(K):
+            g[k] = alpha[k] + length / K
+        bound = infer(w, x, beta, alpha, max_iter, tol, g, e_log, e_theta, fresh)
+        if careful and bound < infer(w, x, beta, alpha, 0, tol, before[d], e_log, e_theta, fresh):
+            g[:] = before[d]
+            bound = infer(w, x, beta, alpha, max_iter, tol, g, e_log, e_theta, fresh)
+        elif careful:
             expected_logs(g, e_log)
-            gamma0 = 0.0
-            bound = of_alpha
             for k in range(K):
                 e_theta[k] = math.exp(e_log[k])
-                gamma0 += g[k]
-                bound += (alpha[k] - g[k]) * e_log[k] + math.lgamma(g[k])
-                fresh[k] = alpha[k]
-            bound -= math.lgamma(gamma0)
-            last = iteration == max_iter
-            for e in range(indptr[d], indptr[d + 1]):
-                b, x = beta[indices[e]], float(counts[e])
-                norm = weight(b, e_theta)
-                bound += x * math.log(norm)
-                scale = x / norm
-                for k in range(K):
-                    fresh[k] += scale * b[k] * e_theta[k]
-            # the bound is that of gamma with the best phi for it
-            if iteration > 0 and abs(bound - previous) <= tol * abs(previous):
-                last = True
-            previous = bound
-            if last:
-                break
-            g[:] = fresh
-        total_bound += previous
+        total_bound += of_alpha + bound
         for k in range(K):
             logs[k] += e_log[k]
-        for e in range(indptr[d], indptr[d + 1]):
-            b, x, row = beta[indices[e]], float(counts[e]), words[indices[e]]
-            scale = x / weight(b, e_theta)
+        for e in range(begin, end):
+            b, row = beta[indices[e]], words[indices[e]]
+            scale = float(counts[e]) / weight(b, e_theta)
             for k in range(K):
                 row[k] += scale * b[k] * e_theta[k]
     return total_bound

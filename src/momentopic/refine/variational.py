@@ -55,7 +55,8 @@ def variational_lda(
 ) -> Variational:
     """Learn LDA by variational EM, from seeded documents, random topics or a model (VI-JD).
 
-    Each document's variational parameters go on from where the last iteration left them, so the bound never decreases.
+    In each iteration the documents are inferred afresh, as in lda-c. Should the bound decrease by that, the documents
+    that ended below what they had go on from there instead: the bound never decreases.
 
     Parameters
     ----------
@@ -83,13 +84,17 @@ def variational_lda(
     corpus, sums = as_corpus(X), get_engine(engine)
     beta, alpha = _start(corpus, n_components, init, random_state)
     lengths = np.asarray(corpus.counts.sum(axis=1, dtype=np.float64)).ravel()
-    states = [_first_gamma(corpus, i, lengths, alpha) for i in range(corpus.n_blocks)]
+    first = [_first_gamma(corpus, i, lengths, alpha) for i in range(corpus.n_blocks)]
+    states = [(gamma, gamma) for gamma in first]
     bounds: list[float] = []
     converged = False
     while not converged and len(bounds) < max_iter:
-        (words, logs, bound), states = sums.update(
-            e_step_block, corpus, states, beta, alpha, max_document_iter, document_tol
-        )
+        for careful in (False, True):
+            (words, logs, bound), states = sums.update(
+                e_step_block, corpus, states, beta, alpha, max_document_iter, document_tol, careful
+            )
+            if not bounds or bound[0] >= bounds[-1]:
+                break
         bounds.append(float(bound[0]))
         change = abs(bounds[-1] - bounds[-2]) / abs(bounds[-2]) if len(bounds) > 1 else 1.0
         if callback is not None:
@@ -102,14 +107,25 @@ def variational_lda(
 
 
 def e_step_block(
-    block: Block, gamma: FloatArray, beta: FloatArray, alpha: FloatArray, max_iter: int, tol: float
-) -> tuple[tuple[FloatArray, FloatArray, FloatArray], FloatArray]:
-    """Return expected word counts (M, K), sums of E log θ (K,) and the bound of a block, and its new gamma."""
+    block: Block,
+    state: tuple[FloatArray, FloatArray],
+    beta: FloatArray,
+    alpha: FloatArray,
+    max_iter: int,
+    tol: float,
+    careful: bool,
+) -> tuple[tuple[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+    """Return expected word counts (M, K), sums of E log θ (K,) and the bound of a block, and its new state.
+
+    The state is the gamma of the iteration before and that of this one. A careful step does the last one again.
+    """
+    before = state[0] if careful else state[1]
+    gamma = np.empty_like(before)
     words, logs = np.zeros_like(beta), np.zeros(len(alpha))
     bound = kernels.variational.e_step(
-        block.indptr, block.indices, block.counts, beta, alpha, max_iter, tol, gamma, words, logs
+        block.indptr, block.indices, block.counts, beta, alpha, max_iter, tol, careful, before, gamma, words, logs
     )
-    return (words, logs, np.array([bound])), gamma
+    return (words, logs, np.array([bound])), (before, gamma)
 
 
 def maximise_prior(alpha: FloatArray, logs: FloatArray, n_docs: int, max_iter: int = 50) -> FloatArray:
