@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo test lint format bench paper docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/momentopic demo
@@ -22,9 +22,13 @@ format: $(VENV)/.lint
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.bench
-	$(BIN)/python -m benchmarks.fit
-	$(BIN)/python -m benchmarks.recovery
-	$(BIN)/python -m benchmarks.quality
+	$(BIN)/python -m benchmarks stages
+	$(BIN)/python -m benchmarks fit
+	$(BIN)/python -m benchmarks recovery
+	$(BIN)/python -m benchmarks quality
+
+paper: $(VENV)/.paper
+	$(BIN)/python -m experiments all
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/build.py

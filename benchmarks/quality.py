@@ -202,8 +202,19 @@ def draw(rows: dict[Any, dict[str, Any]]) -> None:
     figure, axes = plt.subplots(2, -(-len(panels) // 2), figsize=(4.2 * -(-len(panels) // 2), 7.4), squeeze=False)
     names = [name for name in FITTERS if any((*panel, name) in rows for panel in panels)]
     # Okabe and Ito's colours, which the colour-blind can tell apart
-    colours = ["#D55E00", "#E69F00", "#CC79A7", "#999999", "#000000", "#0072B2", "#009E73", "#56B4E9", "#F0E442"]
-    style = {name: (colour, marker) for name, colour, marker in zip(names, colours, "osD^vP<>X", strict=False)}
+    colours = [
+        "#D55E00",
+        "#E69F00",
+        "#F0E442",
+        "#CC79A7",
+        "#999999",
+        "#000000",
+        "#0072B2",
+        "#009E73",
+        "#56B4E9",
+        "white",
+    ]
+    style = {name: (colour, marker) for name, colour, marker in zip(FITTERS, colours, "os*D^vP<>X", strict=True)}
     for axis, panel in zip(axes.ravel(), panels, strict=False):
         for name in names:
             row = rows.get((*panel, name))
@@ -227,7 +238,7 @@ def draw(rows: dict[Any, dict[str, Any]]) -> None:
         axis.set_axis_off()
     handles = [
         plt.Line2D([], [], color=colour, marker=marker, ls="", ms=9, mec="black", mew=0.5)
-        for colour, marker in style.values()
+        for colour, marker in (style[name] for name in names)
     ]
     figure.legend(handles, names, loc="lower center", ncol=4, frameon=False)
     figure.tight_layout(rect=(0, 0.09, 1, 1))

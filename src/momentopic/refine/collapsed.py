@@ -36,9 +36,9 @@ _START_SMOOTHING = 0.03
 _LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
 _SWEEPS_BEFORE_SAMPLES = 10
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
-_FIRST_SAMPLE, _SAMPLE_EVERY = 10, 2
+_FIRST_SAMPLE, _SAMPLE_EVERY = 12, 4
 _MOST_SWEEPS = 1000
-_PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 10
+_PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 20
 _CHECK_EVERY = 20
 _MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
 _MOST_PARTS = 16
@@ -78,7 +78,7 @@ def refine_collapsed(
     *,
     n_sweeps: int | None = None,
     smoothing: float | None = None,
-    tol: float = 0.013,
+    tol: float = 0.012,
     random_state: int = 0,
     memory: int = 2 << 30,
     callback: Callable[[int, float], None] | None = None,
