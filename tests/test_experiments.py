@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from experiments import figure3
 from experiments.common import Results, Setting, Task
 
