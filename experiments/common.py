@@ -20,7 +20,6 @@ class Setting(NamedTuple):
     out: Path
     quick: bool = False
     toy: bool = False  # sizes for the tests: says nothing about the paper
-    jobs: int = 1
 
 
 class Task(NamedTuple):

@@ -287,6 +287,18 @@ def test_progress_is_told_after_each_block(corpus, n_threads):
     assert calls == [(i + 1, corpus.n_blocks) for i in range(corpus.n_blocks)]
 
 
+class OnlySums:
+    """An engine of the first verb alone, which must not be asked for anything before it is refused."""
+
+    def sum(self, *args, **kwargs):
+        raise AssertionError("work was begun")
+
+
+def test_an_engine_that_cannot_refine_is_refused_before_any_work(corpus):
+    with pytest.raises(ValueError, match="has no methods update and turn, which a refinement needs: use refine=None"):
+        DiscreteICA(3, engine=OnlySums()).fit(corpus)
+
+
 def test_engines_by_name():
     assert isinstance(get_engine("auto"), ThreadEngine)
     assert isinstance(get_engine("threads"), ThreadEngine)

@@ -21,8 +21,7 @@ def prepared(phi: FloatArray, c: FloatArray) -> tuple[Any, Any]:
 
     The probabilities of each word are divided by the largest: only their ratios count, and none of them underflows.
     """
-    lanes: int = kernels.lanes.LANES
-    width = -(-len(c) // lanes) * lanes
+    width: int = kernels.lanes.padded_length(len(c))
     ratios = np.zeros((len(phi), width), dtype=np.float32)
     largest = phi.max(axis=1, keepdims=True)
     np.divide(phi, largest, out=ratios[:, : len(c)], where=largest > 0, casting="same_kind")

@@ -170,6 +170,10 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
         with Steps(self.verbose) as steps:
             engine = get_engine(self.engine)
+            if self.refine is not None and not (hasattr(engine, "update") and hasattr(engine, "turn")):
+                raise ValueError(
+                    f"{engine!r} has no methods update and turn, which a refinement needs: use refine=None"
+                )
             if hasattr(engine, "with_progress"):
                 engine = engine.with_progress(steps.block)
             with steps.step("mean"):
@@ -189,8 +193,6 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _refined(self, corpus: Corpus, solution: Solution, engine: Engine, seed: int, steps: Steps) -> Refined:
         topics = split_topics(solution.D.T, self.n_components, seed)
-        if not hasattr(engine, "turn"):
-            raise ValueError(f"{engine!r} has no methods update and turn, which a refinement needs: use refine=None.")
         if self.refine == "collapsed":
             return refine_collapsed(
                 corpus,

@@ -48,7 +48,7 @@ def infer(
     out : float32 array of shape (n, padded K)
     """
     K = c.shape[0]
-    nothing = np.zeros((1, K), dtype=np.float32)
+    nothing = np.zeros(K, dtype=np.float32)
     g, before = np.empty(K, dtype=np.float32), np.empty(K, dtype=np.float32)
     longest = 0
     for d in range(indptr.shape[0] - 1):
@@ -56,21 +56,22 @@ def infer(
     G = np.empty((longest, K), dtype=np.float32)
     for d in range(indptr.shape[0] - 1):
         begin, entries = indptr[d], indptr[d + 1] - indptr[d]
-        out[d] = 0
+        N = out[d]
+        N[:] = 0
         G[:entries] = 0
         length = np.float32(0)
         for i in range(entries):
             x = np.float32(counts[begin + i])
-            if reassign(phi, indices[begin + i], c, nothing, 0, G, i, x, out, d, g) > 0:
+            if reassign(phi[indices[begin + i]], c, nothing, G[i], x, N, g) > 0:
                 length += x  # a word that no topic can produce says nothing
         for _ in range(max_iter):
-            before[:] = out[d]
+            before[:] = N
             for i in range(entries):
-                reassign(phi, indices[begin + i], c, out, d, G, i, np.float32(counts[begin + i]), out, d, g)
+                reassign(phi[indices[begin + i]], c, N, G[i], np.float32(counts[begin + i]), N, g)
             moved = np.float32(0)
             for k in range(K):
-                moved = max(moved, abs(out[d, k] - before[k]))
+                moved = max(moved, abs(N[k] - before[k]))
             if moved <= tol * length:
                 break
         for k in range(K):
-            out[d, k] = max(out[d, k], np.float32(0))
+            N[k] = max(N[k], np.float32(0))

@@ -22,6 +22,11 @@ _VECTOR = ir.VectorType(_FLOAT, LANES)
 _LINE = 16  # floats in a cache line
 
 
+def padded_length(n_topics: int) -> int:
+    """Return the length that arrays over topics are padded to: the next multiple of LANES."""
+    return -(-n_topics // LANES) * LANES
+
+
 def _row(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return context.make_array(kind)(context, builder, value)
 
@@ -116,56 +121,47 @@ def passed_lanes(typing: Any, lanes: Any, u: Any, before: Any) -> Any:
 
 
 @intrinsic
-def reassign(
-    typing: Any, P: Any, w: Any, c: Any, given: Any, from_row: Any, G: Any, i: Any, x: Any, N: Any, d: Any, g: Any
-) -> Any:
-    """Give x tokens of a word new responsibilities: own_k ∝ p_k (max(n_k - own_k, 0) + c_k); N follows.
+def reassign(typing: Any, p: Any, c: Any, given: Any, own: Any, x: Any, n: Any, g: Any) -> Any:
+    """Give x tokens of a word new responsibilities: own_k ∝ p_k (max(given_k - own_k, 0) + c_k); n follows.
 
-    With p = P[w], n = given[from_row] and own = G[i], which is replaced; N[d] takes x times the difference. Where no
-    topic can produce the word, nothing changes. Returns the sum before normalisation. Rows are named by their numbers,
-    not taken out of their arrays, because a view of an array costs as much as a tenth of the work.
+    Where no topic can produce the word, nothing changes. Returns the sum before normalisation.
 
     Parameters
     ----------
-    P, given, G, N : float32 arrays, contiguous, of K columns, a multiple of LANES
-        The probability of words under each topic, the topic counts of documents as they are to be taken, the
-        responsibilities so far, the counts that are kept up to date (may be `given`).
-    w, from_row, i, d : int64
-    c, g : float32 arrays of shape (K,)
-        The prior, and scratch space.
+    p, c, given, own, n, g : float32 arrays, contiguous, of one length that is a multiple of LANES
+        The probability of the word under each topic, the prior, the topic counts of the document as they are to be
+        taken, the responsibilities so far, the counts that are kept up to date (may be `given`), and scratch space.
     x : float32
     """
-    index = types.int64
-    signature = types.float32(P, index, c, given, index, G, index, x, N, index, g)
+    signature = types.float32(p, c, given, own, x, n, g)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        arrays = {i: _row(context, builder, signature.args[i], args[i]) for i in (0, 2, 3, 5, 8, 10)}
-        length = builder.extract_value(arrays[2].shape, 0)
-        starts = {i: builder.mul(args[row], length) for i, row in ((0, 1), (3, 4), (5, 6), (8, 9))}
-        data = {i: builder.gep(array.data, [starts[i]]) if i in starts else array.data for i, array in arrays.items()}
+        arrays = {i: _row(context, builder, signature.args[i], args[i]) for i in (0, 1, 2, 3, 5, 6)}
+        length = builder.extract_value(arrays[0].shape, 0)
+        data = {i: array.data for i, array in arrays.items()}
         n_vectors = builder.udiv(length, ir.Constant(length.type, LANES))
         zero = ir.Constant(_VECTOR, [0.0] * LANES)
         total = cgutils.alloca_once_value(builder, zero)
         with cgutils.for_range(builder, n_vectors) as loop:
             offset = builder.mul(loop.index, ir.Constant(length.type, LANES))
-            p, c, given, own = (_load(builder, data[i], offset) for i in (0, 2, 3, 5))
+            p, c, given, own = (_load(builder, data[i], offset) for i in (0, 1, 2, 3))
             left = builder.fsub(given, own)
             left = builder.select(builder.fcmp_ordered(">", left, zero), left, zero)
             fresh = builder.fmul(p, builder.fadd(left, c))
-            _store(builder, fresh, data[10], offset)
+            _store(builder, fresh, data[6], offset)
             builder.store(builder.fadd(builder.load(total), fresh), total)
         whole = _tree_sum(builder, builder.load(total))
         nothing = ir.Constant(_FLOAT, 0.0)
         with builder.if_then(builder.fcmp_ordered(">", whole, nothing)):
             scale = _broadcast(builder, builder.fdiv(ir.Constant(_FLOAT, 1.0), whole))
-            tokens = _broadcast(builder, args[7])
+            tokens = _broadcast(builder, args[4])
             with cgutils.for_range(builder, n_vectors) as loop:
                 offset = builder.mul(loop.index, ir.Constant(length.type, LANES))
-                fresh, own, n = (_load(builder, data[i], offset) for i in (10, 5, 8))
+                fresh, own, n = (_load(builder, data[i], offset) for i in (6, 3, 5))
                 fresh = builder.fmul(fresh, scale)
-                _store(builder, fresh, data[5], offset)
+                _store(builder, fresh, data[3], offset)
                 step = builder.fmul(tokens, builder.fsub(fresh, own))
-                _store(builder, builder.fadd(n, step), data[8], offset)
+                _store(builder, builder.fadd(n, step), data[5], offset)
         return whole
 
     return signature, generate

@@ -143,7 +143,7 @@ def second_product(
 ) -> None:
     """Add the sum over documents of w_n x_n (x_n' V - center) to `out`: V and out are M x r, center has length r.
 
-    r must be a multiple of the tile. All tiles of a document before the next document: its nonzeros are read once.
+    r must be a multiple of the tile. All tiles of a document come before the next one, while its nonzeros are cached.
     """
     tile = TILE_BYTES // V.itemsize
     r = V.shape[1]

@@ -304,5 +304,5 @@ def split_topics(topics: FloatArray, K: int, random_state: int = 0) -> FloatArra
 
 
 def _padded(K: int) -> int:
-    lanes: int = kernels.collapsed.LANES
-    return -(-K // lanes) * lanes
+    width: int = kernels.lanes.padded_length(K)
+    return width
