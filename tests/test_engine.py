@@ -287,6 +287,17 @@ def test_progress_is_told_after_each_block(corpus, n_threads):
     assert calls == [(i + 1, corpus.n_blocks) for i in range(corpus.n_blocks)]
 
 
+@pytest.mark.parametrize("refine", [None, "collapsed"])
+def test_one_thread_is_one_thread(wide_corpus, monkeypatch, refine):
+    def no_threads(n):
+        raise AssertionError(f"{n} threads were asked for")
+
+    expected = DiscreteICA(30, refine=refine, n_sweeps=3, engine=ThreadEngine(2)).fit(wide_corpus)
+    monkeypatch.setattr("momentopic.engine.threads._pool", no_threads)
+    found = DiscreteICA(30, refine=refine, n_sweeps=3, engine=ThreadEngine(1)).fit(wide_corpus)
+    assert found.components_.tobytes() == expected.components_.tobytes()
+
+
 class OnlySums:
     """An engine of the first verb alone, which must not be asked for anything before it is refused."""
 

@@ -230,10 +230,12 @@ class _Ranges:
         return slice(i * self.size, min((i + 1) * self.size, self.n))
 
 
-def sum_over_ranges(function: Callable[..., Partial], n: int, size: int, *args: Any) -> Partial:
+def sum_over_ranges(
+    function: Callable[..., Partial], n: int, size: int, *args: Any, n_threads: int | None = None
+) -> Partial:
     """Return the sum of ``function(slice, *args)`` over the slices of `size` numbers that 0, ..., n - 1 divide into.
 
     Like a sum over the blocks of a corpus, by the threads of this machine, with the same bits for any number of them.
     """
     ranges: Any = _Ranges(n, size)
-    return ThreadEngine().sum(function, ranges, *args)
+    return ThreadEngine(n_threads).sum(function, ranges, *args)

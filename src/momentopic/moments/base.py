@@ -92,6 +92,11 @@ class Moments(ABC):
         self.engine: Engine = get_engine(engine)
 
     @property
+    def n_threads(self) -> int | None:
+        """How many threads the engine was told to use on this machine; None for all cores."""
+        return getattr(self.engine, "n_threads", None)
+
+    @property
     def n_words(self) -> int:
         """M, the size of the vocabulary."""
         return self.corpus.shape[1]
@@ -194,7 +199,7 @@ class Moments(ABC):
         return W, np.ascontiguousarray(second, dtype=np.float64)
 
 
-def word_sum(W: Any, F: FloatArray) -> FloatArray:
+def word_sum(W: Any, F: FloatArray, n_threads: int | None = None) -> FloatArray:
     """Return A_ijk + A_ikj + A_jki with A_ijk = Σ_m W_im W_jm F_mk: the terms of T with two or three equal words.
 
     Parameters
@@ -202,9 +207,10 @@ def word_sum(W: Any, F: FloatArray) -> FloatArray:
     W : array of shape (K, M)
         In single precision, so are the products.
     F : array of shape (M, K)
+    n_threads : int, optional
     """
     rows = np.ascontiguousarray(F.T, dtype=W.dtype)
-    (packed,) = sum_over_ranges(_word_triples, W.shape[1], _WORDS, W, rows)
+    (packed,) = sum_over_ranges(_word_triples, W.shape[1], _WORDS, W, rows, n_threads=n_threads)
     return unpacked(packed, len(W))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -60,6 +61,7 @@ def largest_eigenpairs(
     block_size: int = 16,
     max_products: int = 20_000,
     random_state: int = 0,
+    n_threads: int | None = None,
 ) -> Eigenpairs:
     """Find the k algebraically largest eigenpairs of the symmetric operator V -> S V, on one BLAS thread.
 
@@ -79,13 +81,15 @@ def largest_eigenpairs(
         Give up after the operator was applied to this many vectors; the pairs found so far are returned.
     random_state : int
         Seeds the starting block.
+    n_threads : int, optional
+        Of the products with the basis; by default, the cores this process may use.
 
     Returns
     -------
     Eigenpairs
     """
     with single_threaded_blas():
-        return _lanczos(product, size, k, tol, block_size, max_products, random_state)
+        return _lanczos(product, size, k, tol, block_size, max_products, random_state, n_threads)
 
 
 def _lanczos(
@@ -96,6 +100,7 @@ def _lanczos(
     block_size: int,
     max_products: int,
     random_state: int,
+    n_threads: int | None,
 ) -> Eigenpairs:
     kept = k + max(block_size // 2, k // 4)
     widest = kept + max(5 * block_size, k)
@@ -118,7 +123,7 @@ def _lanczos(
         image = product(newest)
         n_products += block_size
         basis = Q[:, :n]
-        coefficients, newest, remainder = _expanded(image, basis, scale, rng)
+        coefficients, newest, remainder = _expanded(image, basis, scale, rng, n_threads)
         H[:n, last] = coefficients
         H[last, :n] = coefficients.T
         scale = max(scale, float(abs(coefficients).sum(axis=0).max()))
@@ -153,27 +158,31 @@ def _orthogonalised(Z: FloatArray, basis: FloatArray) -> tuple[FloatArray, Float
 
 
 def _expanded(
-    image: FloatArray, basis: FloatArray, scale: float, rng: np.random.Generator
+    image: FloatArray, basis: FloatArray, scale: float, rng: np.random.Generator, n_threads: int | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the coefficients of `image` in the basis, and factor what is left of it as newest @ remainder.
 
     The columns of `newest` are orthonormal and orthogonal to the basis. Cholesky factors of Gram matrices do it in
     matrix products alone; where that would lose accuracy, `_new_directions` does it with more care.
     """
-    (first,) = sum_over_ranges(_coefficients, len(basis), _ROWS, basis, image)
+
+    def over_rows(function: Callable[..., tuple[FloatArray]], *args: Any) -> tuple[FloatArray, ...]:
+        return sum_over_ranges(function, len(basis), _ROWS, *args, n_threads=n_threads)
+
+    (first,) = over_rows(_coefficients, basis, image)
     Z = np.empty_like(image)
-    (gram,) = sum_over_ranges(_take_out, len(basis), _ROWS, basis, image, first, Z)
+    (gram,) = over_rows(_take_out, basis, image, first, Z)
     scale = max(scale, float(abs(first).sum(axis=0).max()))
     if np.diag(gram).min() > (_LEAST_LEFT * scale) ** 2:
         with contextlib.suppress(np.linalg.LinAlgError):
             R = np.linalg.cholesky(gram).T
             if np.diag(R).min() > _LEAST_INDEPENDENT * np.diag(R).max():
                 newest = np.empty_like(image)
-                (second,) = sum_over_ranges(_divide, len(basis), _ROWS, Z, np.linalg.inv(R), newest, basis)
+                (second,) = over_rows(_divide, Z, np.linalg.inv(R), newest, basis)
                 # what was small in Z has been blown up, and with it what rounding left of the basis in it
-                (gram,) = sum_over_ranges(_take_out, len(basis), _ROWS, basis, newest, second, Z)
+                (gram,) = over_rows(_take_out, basis, newest, second, Z)
                 again = np.linalg.cholesky(gram).T
-                sum_over_ranges(_divide, len(basis), _ROWS, Z, np.linalg.inv(again), newest)
+                over_rows(_divide, Z, np.linalg.inv(again), newest)
                 return first + second @ R, newest, again @ R
     second = basis.T @ Z
     return first + second, *_new_directions(Z - basis @ second, basis, scale, rng)

@@ -64,7 +64,8 @@ class LDAMoments(Moments):
         columns = np.ascontiguousarray(W.T)
         (T,) = self.engine.sum(sums.third_tensor, self.corpus, sums.tiled(columns), np.zeros(len(W)), order=3)
         M3 = unpacked(T, len(W)) / self.n_docs
-        M3 -= word_sum(W, self._weighted(columns, 3) - 2 / 3 * self._triples[:, None] * columns)
+        repeated = self._weighted(columns, 3) - 2 / 3 * self._triples[:, None] * columns
+        M3 -= word_sum(W, repeated, self.n_threads)
         M1 = W @ self.mean
         M2 = W @ second + self.c0 / (self.c0 + 1) * np.outer(M1, M1)
         M2 = (M2 + M2.T) / 2

@@ -92,7 +92,15 @@ def whiten(
         raise ValueError(f"the number of topics must be at least 1, got {K}")
     if K > M:
         raise ValueError(f"{K} topics cannot be told apart with {M} words: ask for at most {M}")
-    pairs = largest_eigenpairs(moments.second, M, K, tol=tol, max_products=max_products, random_state=random_state)
+    pairs = largest_eigenpairs(
+        moments.second,
+        M,
+        K,
+        tol=tol,
+        max_products=max_products,
+        random_state=random_state,
+        n_threads=getattr(moments, "n_threads", None),
+    )
     values = pairs.values
     n_positive = int(np.count_nonzero(values > _ZERO * abs(values).max())) if values[0] > 0 else 0
     if n_positive < K:
