@@ -95,7 +95,7 @@ class Shuffled:
         self.seed = seed
 
     def sum(self, function, corpus, *args, **kwargs):
-        ordered = OrderedSum()
+        ordered = OrderedSum(double=True)
         with single_threaded_blas():
             for i in np.random.default_rng(self.seed).permutation(corpus.n_blocks):
                 ordered.add(i, function(corpus.block(i), *args, **kwargs))
@@ -410,3 +410,13 @@ def test_update_keeps_a_state_for_each_block(corpus, n_threads):
     assert first[0] == 12_000
     assert second[0] == 36_000
     assert states == [3 * corpus.block(i).n_docs for i in range(corpus.n_blocks)]
+
+
+def test_single_precision_parts_are_added_in_double():
+    parts = [(np.full(3, 2.0**24 if i == 0 else 1.0, dtype=np.float32),) for i in range(9)]
+    ordered = OrderedSum(double=True)
+    for i in (3, 0, 1, 2, 8, 7, 6, 5, 4):
+        ordered.add(i, parts[i])
+    (total,) = ordered.result()
+    assert total.dtype == np.float64
+    np.testing.assert_array_equal(total, 2.0**24 + 8)

@@ -16,7 +16,7 @@ from momentopic import DiscreteICA, kernels, metrics, simulate
 from momentopic.engine.threads import ThreadEngine, sum_over_ranges
 from momentopic.kernels.lanes import LANES, passed_lanes, prefetch, weighted_lanes
 from momentopic.moments import dica_moments, lda_moments, whiten
-from momentopic.moments.triples import add_triples, packed_size, unpacked
+from momentopic.moments.triples import packed_size, padded_rows, unpacked
 
 from .conftest import planted_topics
 
@@ -60,7 +60,7 @@ def test_register_tiles_equal_scipy(dtype, counts):
     dense[5] = 0
     X = sp.csr_matrix(dense)
     rows = (X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(counts))
-    V = rng.standard_normal((40, 2 * 128 // np.dtype(dtype).itemsize)).astype(dtype)
+    V = rng.standard_normal((40, 3 * 64 // np.dtype(dtype).itemsize)).astype(dtype)
     Y = np.empty((60, V.shape[1]), dtype=dtype)
     kernels.tiles.project(*rows, V, Y)
     rtol = 1e-4 if dtype == np.float32 else 1e-12
@@ -71,28 +71,30 @@ def test_register_tiles_equal_scipy(dtype, counts):
     np.testing.assert_allclose(out, 1 + X.T @ (weights[:, None] * (X @ V - center)), rtol=rtol, atol=10 * rtol)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @settings(max_examples=25, deadline=None)
-@given(K=st.integers(1, 13), n=st.integers(1, 40), seed=st.integers(0, 100))
-def test_packed_triples_equal_einsum(K, n, seed):
+@given(K=st.integers(1, 13), n=st.integers(1, 1200), seed=st.integers(0, 100))
+def test_packed_triples_equal_einsum(dtype, K, n, seed):
     rng = np.random.default_rng(seed)
-    w, f = rng.standard_normal((2, K, n))
+    w, f, g = rng.standard_normal((3, K, n)).astype(dtype)
+    W, F, G = padded_rows(w), padded_rows(f), padded_rows(g)
+    atol = 1e-10 if dtype == np.float64 else 1e-6 * n + 1e-5
     packed = np.zeros(packed_size(K))
-    add_triples(packed, [(w, w)], w)
-    np.testing.assert_allclose(unpacked(packed, K), np.einsum("an,bn,cn->abc", w, w, w), atol=1e-10)
+    kernels.triples.add_triples(packed, (W,), (F,), G, K)
+    a, b, c = (index.ravel() for index in np.meshgrid(*3 * [np.arange(K)], indexing="ij"))
+    once = (a <= b) & (b <= c)
+    A = np.zeros((K, K, K))
+    A[a[once], b[once], c[once]] = np.einsum("an,bn,cn->abc", w, f, g, dtype=np.float64)[a[once], b[once], c[once]]
+    found = unpacked(packed, K)
+    np.testing.assert_allclose(found[a[once], b[once], c[once]], A[a[once], b[once], c[once]], atol=atol)
+    for axes in ((0, 2, 1), (1, 0, 2), (2, 1, 0)):
+        np.testing.assert_array_equal(found, found.transpose(axes))
     packed[:] = 0
-    add_triples(packed, [(w, w)], f)
-    add_triples(packed, [(w, f), (f, w)], w)
-    A = np.einsum("an,bn,cn->abc", w, w, f)
-    np.testing.assert_allclose(unpacked(packed, K), A + A.transpose(0, 2, 1) + A.transpose(2, 1, 0), atol=1e-10)
-
-
-def test_packed_triples_in_several_chunks(monkeypatch):
-    rows = np.random.default_rng(0).standard_normal((7, 300))
-    whole, parts = np.zeros((2, packed_size(7)))
-    add_triples(whole, [(rows, rows)], rows)
-    monkeypatch.setattr("momentopic.moments.triples._PRODUCTS", 35 * 17)
-    add_triples(parts, [(rows, rows)], rows)
-    np.testing.assert_allclose(parts, whole, atol=1e-9)
+    kernels.triples.add_triples(packed, (W,), (W,), F, K)
+    kernels.triples.add_triples(packed, (W, F), (F, W), W, K)
+    A = np.einsum("an,bn,cn->abc", w, w, f, dtype=np.float64)
+    expected = A + A.transpose(0, 2, 1) + A.transpose(2, 1, 0)
+    np.testing.assert_allclose(unpacked(packed, K), expected, atol=3 * atol)
 
 
 @pytest.fixture(scope="module")

@@ -102,7 +102,6 @@ def test_repeated_and_unsorted_indices_are_added_up_and_the_input_is_left_alone(
 def test_many_blocks_equal_dense_brute_force(monkeypatch):
     monkeypatch.setattr("momentopic.corpus.blocks._LEAST_NONZEROS", 8)
     monkeypatch.setattr("momentopic.corpus.blocks._NONZEROS_PER_WORD", 0)
-    monkeypatch.setattr("momentopic.moments.triples._PRODUCTS", 64)
     monkeypatch.setattr("momentopic.moments.base._WORDS", 4)
     X = counts(N=40, seed=5)
     corpus = Corpus(X)

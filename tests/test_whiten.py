@@ -192,3 +192,29 @@ def test_words_that_never_occur_have_no_part_in_topics():
     assert (found.W[:, [3, 77]] == 0).all()
     assert (found.unwhiten[[3, 77]] == 0).all()
     assert (DiscreteICA(5, refine=None).fit(X).components_[:, [3, 77]] == 0).all()
+
+
+@pytest.mark.parametrize("outlier", [False, True])
+def test_single_precision_is_used_where_it_serves_and_left_where_not(outlier):
+    X = simulate.gamma_poisson(planted_topics(900, 8), np.full(8, 0.2), 3000, mean_length=60).tolil()
+    if outlier:
+        X[0, :20] = 7 * 10**5
+    moments = dica_moments(X)
+    precisions = []
+
+    class Watched:
+        mean = moments.mean
+
+        def second(self, V):
+            precisions.append(V.dtype)
+            return moments.second(V)
+
+    white = whiten(Watched(), 8, tol=1e-6)
+    vectors = white.unwhiten / np.sqrt(white.eigenvalues)
+    residuals = np.linalg.norm(moments.second(vectors) - vectors * white.eigenvalues, axis=0)
+    assert (residuals <= 1e-5 * np.maximum(white.eigenvalues, 1e-6 * white.eigenvalues[0])).all()
+    assert precisions[0] == np.float32
+    assert precisions.count(np.float64) == 1 if not outlier else precisions.count(np.float64) > 2
+    precisions.clear()
+    whiten(Watched(), 8)
+    assert set(precisions) == {np.dtype(np.float64)}

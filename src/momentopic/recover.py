@@ -11,7 +11,10 @@ from typing import Literal
 import numpy as np
 
 from momentopic._types import FloatArray
+from momentopic.engine.threads import sum_over_ranges
 from momentopic.moments.whiten import Whitening
+
+_WORDS = 1024  # at a time, each part on a thread
 
 ConcentrationMethod = Literal["mean-variance", "skewness", "projections-mean", "projections-median"]
 
@@ -26,13 +29,17 @@ class Directions:
         V with the sign of each row chosen: the z_k of equation (orthT).
     scaled : array of shape (M, K)
         The columns d̃_k = √s_k d_k, before truncation: they may have negative entries.
-    unmixing : array of shape (K, M)
-        A = Z W: A d̃_k = e_k.
+    W : array of shape (K, M)
+        The whitening matrix: A = Z W, A d̃_k = e_k.
     """
 
     Z: FloatArray
     scaled: FloatArray
-    unmixing: FloatArray
+    W: FloatArray
+
+    def unmixed(self, mean: FloatArray) -> FloatArray:
+        """Return A mean."""
+        return self.Z @ (self.W @ mean)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +54,7 @@ class IntensityMoments:
     third_cumulant: FloatArray
 
 
-def directions(whitening: Whitening, V: FloatArray) -> Directions:
+def directions(whitening: Whitening, V: FloatArray, n_threads: int | None = None) -> Directions:
     """Return the columns of pinv(V W), each with the sign under which its positive part has the larger squared mass.
 
     The paper counts entries instead; on sparse topics, where most entries are noise around zero, that is ruinous.
@@ -57,13 +64,21 @@ def directions(whitening: Whitening, V: FloatArray) -> Directions:
     whitening : Whitening
     V : array of shape (K, K)
         Orthogonal.
+    n_threads : int, optional
+        By default, the cores this process may use.
     """
-    scaled = whitening.unwhiten @ V.T
-    positive = (np.maximum(scaled, 0) ** 2).sum(axis=0)
-    negative = (np.minimum(scaled, 0) ** 2).sum(axis=0)
-    signs = np.where(positive >= negative, 1.0, -1.0)
+    scaled = np.empty(whitening.unwhiten.shape)
+    (excess,) = sum_over_ranges(_rotated, len(scaled), _WORDS, whitening.unwhiten, V, scaled, n_threads=n_threads)
+    signs = np.where(excess >= 0, 1.0, -1.0)
     Z = V * signs[:, None]
-    return Directions(Z, scaled * signs, Z @ whitening.W)
+    scaled *= signs
+    return Directions(Z, scaled, whitening.W)
+
+
+def _rotated(words: slice, unwhiten: FloatArray, V: FloatArray, out: FloatArray) -> tuple[FloatArray]:
+    """Write unwhiten @ V' into `out`; return by how much its positive entries outweigh the others, squared."""
+    part = np.matmul(unwhiten[words], V.T, out=out[words])
+    return ((part * abs(part)).sum(axis=0),)
 
 
 def topics(scaled: FloatArray) -> FloatArray:
@@ -104,7 +119,7 @@ def intensity_moments(found: Directions, mean: FloatArray, skew: FloatArray) -> 
         t̃_k.
     """
     deviation = found.scaled.sum(axis=0)
-    return IntensityMoments(deviation * (found.unmixing @ mean), deviation**2, skew * deviation**3)
+    return IntensityMoments(deviation * found.unmixed(mean), deviation**2, skew * deviation**3)
 
 
 def concentration(
@@ -143,7 +158,7 @@ def concentration(
         Positive.
     """
     if method == "mean-variance":
-        c = (found.unmixing @ mean) ** 2
+        c = found.unmixed(mean) ** 2
         if c0 is not None:
             c *= c0 / (c0 + 1)
     else:

@@ -152,7 +152,7 @@ def _contracted(tensor: FloatArray, V: FloatArray) -> FloatArray:
 
 
 def _recovered(moments: AnyMoments, whitening: Whitening, found: _Diagonalized) -> Solution:
-    directions = recover.directions(whitening, found.result.V)
+    directions = recover.directions(whitening, found.result.V, getattr(moments, "n_threads", None))
     c = recover.concentration(directions, moments.mean, c0=moments.c0)
     order = np.argsort(-c, kind="stable")
     rate, intensity = None, None

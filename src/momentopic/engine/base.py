@@ -39,7 +39,7 @@ class Engine(Protocol):
         Returns
         -------
         tuple of arrays
-            The element-wise sums, added in block order.
+            The element-wise sums, added in block order and in double precision, whatever the parts are in.
         """
         ...
 
@@ -132,7 +132,8 @@ class OrderedSum:
     Floating-point addition is not associative: a part that comes early waits until all before it are in.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, double: bool = False) -> None:
+        self.double = double  # whether parts in single precision are added in double
         self.total: Partial | None = None
         self._next = 0
         self._waiting: dict[int, Partial] = {}
@@ -144,7 +145,7 @@ class OrderedSum:
             ready = self._waiting.pop(self._next)
             self._next += 1
             if self.total is None:
-                self.total = ready
+                self.total = tuple(part.astype(np.float64, copy=False) for part in ready) if self.double else ready
             else:
                 for total, addend in zip(self.total, ready, strict=True):
                     np.add(total, addend, out=total)

@@ -117,7 +117,7 @@ class ThreadEngine:
 
     def sum(self, function: BlockFunction[P], corpus: Corpus, *args: P.args, **kwargs: P.kwargs) -> Partial:
         """Return the sum over all blocks of ``function(block, *args, **kwargs)``; see `Engine.sum`."""
-        ordered = OrderedSum()
+        ordered = OrderedSum(double=True)
         self._run(ordered.add, corpus, lambda _, block: function(block, *args, **kwargs))
         return ordered.result()
 

@@ -23,6 +23,7 @@ _MODULES = (
     "random",
     "sparse",
     "tiles",
+    "triples",
     "variational",
 )
 

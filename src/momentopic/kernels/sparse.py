@@ -15,6 +15,14 @@ Array = np.ndarray[Any, Any]
 
 
 @njit(cache=True, nogil=True)
+def totals(indptr: Array, indices: Array, counts: Array, weights: Array, out: Array) -> None:
+    """Add X' w to `out`: the weighted total of each word."""
+    for n in range(indptr.shape[0] - 1):
+        for p in range(indptr[n], indptr[n + 1]):
+            out[indices[p]] += weights[n] * counts[p]
+
+
+@njit(cache=True, nogil=True)
 def third_words(
     indptr: Array,
     indices: Array,

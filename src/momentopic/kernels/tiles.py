@@ -18,7 +18,8 @@ cgutils: Any = untyped_cgutils
 
 Array = np.ndarray[Any, Any]
 
-TILE_BYTES = 128  # of a row: two cache lines, four registers of 32 bytes
+TILE_BYTES = 64  # rows are whole cache lines
+_WIDE = 2 * TILE_BYTES  # taken at a time where there are so many: four registers of 32 bytes
 _LONG, _INT = ir.IntType(64), ir.IntType(32)
 _AHEAD = 8  # nonzeros: rows are asked for that early
 
@@ -32,11 +33,12 @@ def _pieces(context: Any, builder: Any, signature: Any, args: Any) -> tuple[Any,
 
 
 class _Tile:
-    """The vector of a tile: 32 float32 or 16 float64."""
+    """A vector of so many bytes of float32 or float64."""
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: Any, size: int) -> None:
+        self.size = size
         self.scalar = ir.FloatType() if kind.bitwidth == 32 else ir.DoubleType()
-        self.width = TILE_BYTES // (kind.bitwidth // 8)
+        self.width = size // (kind.bitwidth // 8)
         self.vector = ir.VectorType(self.scalar, self.width)
 
     def pointer(self, builder: Any, data: Any, offset: Any) -> Any:
@@ -75,7 +77,8 @@ def _row_offset(builder: Any, indices: Any, p: Any, matrix: Any, column: Any) ->
     return builder.add(builder.mul(index, width), column)
 
 
-def _prefetch(builder: Any, indices: Any, p: Any, end: Any, matrix: Any, column: Any, write: int) -> None:
+def _prefetch(builder: Any, indices: Any, p: Any, end: Any, matrix: Any, column: Any, size: int) -> None:
+    """Ask for a row that will be written to soon. Rows that are only read come sooner if nobody asks: measured."""
     ahead = builder.add(p, ir.Constant(_LONG, _AHEAD))
     # the last ones ask for a row they need not: cheaper than a branch
     inside = builder.select(builder.icmp_signed("<", ahead, end), ahead, p)
@@ -85,56 +88,68 @@ def _prefetch(builder: Any, indices: Any, p: Any, end: Any, matrix: Any, column:
     )
     offset = _row_offset(builder, indices, inside, matrix, column)
     address = builder.bitcast(builder.gep(matrix.data, [offset]), pointer)
-    for line in (0, 64):
+    for line in range(0, size, 64):
         place = builder.gep(address, [ir.Constant(_LONG, line)])
-        builder.call(function, [place, *(ir.Constant(_INT, flag) for flag in (write, 3, 1))])
+        builder.call(function, [place, *(ir.Constant(_INT, flag) for flag in (1, 3, 1))])
 
 
-@intrinsic
-def gather_tile(typing: Any, indices: Any, counts: Any, begin: Any, end: Any, V: Any, column: Any, y: Any) -> Any:
-    """Write Σ_p counts_p V[indices_p, column : column + tile], begin <= p < end, into y[column : column + tile]."""
-    signature = types.void(indices, counts, types.int64, types.int64, V, types.int64, y)
+def _gathers(size: int) -> Any:
+    @intrinsic
+    def gather(typing: Any, indices: Any, counts: Any, begin: Any, end: Any, V: Any, column: Any, y: Any) -> Any:
+        """Write Σ_p counts_p V[indices_p, column : column + tile], begin <= p < end, into y[column : column + tile]."""
+        signature = types.void(indices, counts, types.int64, types.int64, V, types.int64, y)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        tile = _Tile(signature.args[4].dtype)
-        indices, counts, begin, end, V, column, y = _pieces(context, builder, signature, args)
-        total = cgutils.alloca_once_value(builder, tile.zero())
-        with cgutils.for_range_slice(builder, begin, end, ir.Constant(_LONG, 1)) as (p, _):
-            _prefetch(builder, indices, p, end, V, column, 0)
-            x = tile.broadcast(builder, tile.number(builder, builder.load(builder.gep(counts.data, [p]))))
-            row = tile.load(builder, V.data, _row_offset(builder, indices, p, V, column))
-            builder.store(tile.add_product(builder, builder.load(total), x, row), total)
-        tile.store(builder, builder.load(total), y.data, column)
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            tile = _Tile(signature.args[4].dtype, size)
+            indices, counts, begin, end, V, column, y = _pieces(context, builder, signature, args)
+            total = cgutils.alloca_once_value(builder, tile.zero())
+            with cgutils.for_range_slice(builder, begin, end, ir.Constant(_LONG, 1)) as (p, _):
+                x = tile.broadcast(builder, tile.number(builder, builder.load(builder.gep(counts.data, [p]))))
+                row = tile.load(builder, V.data, _row_offset(builder, indices, p, V, column))
+                builder.store(tile.add_product(builder, builder.load(total), x, row), total)
+            tile.store(builder, builder.load(total), y.data, column)
 
-    return signature, generate
+        return signature, generate
+
+    return gather
 
 
-@intrinsic
-def scatter_tile(typing: Any, indices: Any, counts: Any, begin: Any, end: Any, y: Any, column: Any, out: Any) -> Any:
-    """Add counts_p y[column : column + tile] to out[indices_p, column : column + tile] for begin <= p < end."""
-    signature = types.void(indices, counts, types.int64, types.int64, y, types.int64, out)
+def _scatters(size: int) -> Any:
+    @intrinsic
+    def scatter(typing: Any, indices: Any, counts: Any, begin: Any, end: Any, y: Any, column: Any, out: Any) -> Any:
+        """Add counts_p y[column : column + tile] to out[indices_p, column : column + tile] for begin <= p < end."""
+        signature = types.void(indices, counts, types.int64, types.int64, y, types.int64, out)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        tile = _Tile(signature.args[6].dtype)
-        indices, counts, begin, end, y, column, out = _pieces(context, builder, signature, args)
-        added = tile.load(builder, y.data, column)
-        with cgutils.for_range_slice(builder, begin, end, ir.Constant(_LONG, 1)) as (p, _):
-            _prefetch(builder, indices, p, end, out, column, 1)
-            x = tile.broadcast(builder, tile.number(builder, builder.load(builder.gep(counts.data, [p]))))
-            offset = _row_offset(builder, indices, p, out, column)
-            row = tile.load(builder, out.data, offset)
-            tile.store(builder, tile.add_product(builder, row, x, added), out.data, offset)
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            tile = _Tile(signature.args[6].dtype, size)
+            indices, counts, begin, end, y, column, out = _pieces(context, builder, signature, args)
+            added = tile.load(builder, y.data, column)
+            with cgutils.for_range_slice(builder, begin, end, ir.Constant(_LONG, 1)) as (p, _):
+                _prefetch(builder, indices, p, end, out, column, size)
+                x = tile.broadcast(builder, tile.number(builder, builder.load(builder.gep(counts.data, [p]))))
+                offset = _row_offset(builder, indices, p, out, column)
+                row = tile.load(builder, out.data, offset)
+                tile.store(builder, tile.add_product(builder, row, x, added), out.data, offset)
 
-    return signature, generate
+        return signature, generate
+
+    return scatter
+
+
+_gather, _gather_wide = _gathers(TILE_BYTES), _gathers(_WIDE)
+_scatter, _scatter_wide = _scatters(TILE_BYTES), _scatters(_WIDE)
 
 
 @njit(cache=True, nogil=True)
 def project(indptr: Array, indices: Array, counts: Array, V: Array, out: Array) -> None:
     """Write X V into `out`: X is n x M sparse, V is M x r, out is n x r; r a multiple of the tile."""
-    tile = TILE_BYTES // V.itemsize
+    wide = _WIDE // V.itemsize
+    r = V.shape[1]
     for n in range(indptr.shape[0] - 1):
-        for column in range(0, V.shape[1], tile):
-            gather_tile(indices, counts, indptr[n], indptr[n + 1], V, column, out[n])
+        for column in range(0, r - wide + 1, wide):
+            _gather_wide(indices, counts, indptr[n], indptr[n + 1], V, column, out[n])
+        if r % wide:
+            _gather(indices, counts, indptr[n], indptr[n + 1], V, r - r % wide, out[n])
 
 
 @njit(cache=True, nogil=True)
@@ -145,14 +160,19 @@ def second_product(
 
     r must be a multiple of the tile. All tiles of a document come before the next one, while its nonzeros are cached.
     """
-    tile = TILE_BYTES // V.itemsize
+    wide = _WIDE // V.itemsize
     r = V.shape[1]
+    rest = r - r % wide
     y = np.empty(r, dtype=V.dtype)
     for n in range(indptr.shape[0] - 1):
         begin, end = indptr[n], indptr[n + 1]
-        for column in range(0, r, tile):
-            gather_tile(indices, counts, begin, end, V, column, y)
+        for column in range(0, rest, wide):
+            _gather_wide(indices, counts, begin, end, V, column, y)
+        if rest < r:
+            _gather(indices, counts, begin, end, V, rest, y)
         for j in range(r):
             y[j] = weights[n] * (y[j] - center[j])
-        for column in range(0, r, tile):
-            scatter_tile(indices, counts, begin, end, y, column, out)
+        for column in range(0, rest, wide):
+            _scatter_wide(indices, counts, begin, end, y, column, out)
+        if rest < r:
+            _scatter(indices, counts, begin, end, y, rest, out)

@@ -8,13 +8,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from momentopic import kernels
 from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus, as_corpus
 from momentopic.engine.base import Engine, get_engine
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.engine.threads import sum_over_ranges
 from momentopic.moments.sums import tiled
-from momentopic.moments.triples import add_triples, packed_size, unpacked
+from momentopic.moments.triples import packed_size, padded_rows, unpacked
 
 # Words to a part of the sums over words.
 _WORDS = 2048
@@ -209,16 +210,15 @@ def word_sum(W: Any, F: FloatArray, n_threads: int | None = None) -> FloatArray:
     F : array of shape (M, K)
     n_threads : int, optional
     """
-    rows = np.ascontiguousarray(F.T, dtype=W.dtype)
-    (packed,) = sum_over_ranges(_word_triples, W.shape[1], _WORDS, W, rows, n_threads=n_threads)
+    (packed,) = sum_over_ranges(_word_triples, W.shape[1], _WORDS, W, F, n_threads=n_threads)
     return unpacked(packed, len(W))
 
 
 def _word_triples(words: slice, W: Any, F: Any) -> tuple[FloatArray]:
     packed = np.zeros(packed_size(len(W)))
-    w, f = W[:, words], F[:, words]
-    add_triples(packed, [(w, w)], f)
-    add_triples(packed, [(w, f), (f, w)], w)
+    w, f = padded_rows(W[:, words]), padded_rows(F[words].T.astype(W.dtype))
+    kernels.triples.add_triples(packed, (w,), (w,), f, len(W))
+    kernels.triples.add_triples(packed, (w, f), (f, w), w, len(W))
     return (packed,)
 
 

@@ -8,7 +8,7 @@ both ends of the spectrum, and a restart that keeps the upper Ritz vectors sheds
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,11 @@ from momentopic.engine.threads import sum_over_ranges
 
 # Residuals are measured against the eigenvalue itself, but against this part of the largest one where it is near zero.
 _SMALLEST_SCALE = 1e-6
-_ROWS = 1024  # to a part of a product with the basis: it stays in the second-level cache
+_ROWS, _PARTS = 1024, 32  # to a part of a product with the basis, at least; and not many more parts than that
+_CACHED = 256  # rows at a time: what is multiplied stays in the second-level cache, where BLAS is twice as fast
 # Cholesky factors serve where what is left of a block is larger than this part of the scale, and its columns are this
-# far from being dependent.
-_LEAST_LEFT, _LEAST_INDEPENDENT = 1e-10, 1e-5
+# far from being dependent; at once where they are further from it.
+_LEAST_LEFT, _LEAST_INDEPENDENT, _INDEPENDENT = 1e-10, 1e-5, 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,9 +137,11 @@ def _lanczos(
         floor = np.maximum(abs(values[:k]), _SMALLEST_SCALE * abs(values[0]))
         converged = n >= k and bool((residuals <= tol * floor).all())
         if converged or (n >= k and n_products >= max_products):
-            return Eigenpairs(values[:k], basis @ Y[:, :k], residuals, n_products, converged)
+            vectors = np.empty((size, k))
+            sum_over_ranges(_combined, size, _part(size), basis, Y[:, :k], vectors, n_threads=n_threads)
+            return Eigenpairs(values[:k], vectors, residuals, n_products, converged)
         if n + block_size > widest:
-            Q[:, :kept] = basis @ Y[:, :kept]
+            sum_over_ranges(_combined, size, _part(size), basis, Y[:, :kept], Q[:, :kept], n_threads=n_threads)
             H[:] = 0.0
             np.fill_diagonal(H[:kept, :kept], values[:kept])
             n = kept
@@ -163,49 +166,75 @@ def _expanded(
     """Return the coefficients of `image` in the basis, and factor what is left of it as newest @ remainder.
 
     The columns of `newest` are orthonormal and orthogonal to the basis. Cholesky factors of Gram matrices do it in
-    matrix products alone; where that would lose accuracy, `_new_directions` does it with more care.
+    three passes over the basis; where that would lose accuracy, `_new_directions` does it with more care. Without the
+    third pass, what rounding leaves of the basis in each block would grow from block to block.
     """
 
-    def over_rows(function: Callable[..., tuple[FloatArray]], *args: Any) -> tuple[FloatArray, ...]:
-        return sum_over_ranges(function, len(basis), _ROWS, *args, n_threads=n_threads)
+    def over_rows(function: Callable[..., tuple[FloatArray, ...]], *args: Any) -> tuple[FloatArray, ...]:
+        return sum_over_ranges(function, len(basis), _part(len(basis)), *args, n_threads=n_threads)
 
     (first,) = over_rows(_coefficients, basis, image)
     Z = np.empty_like(image)
-    (gram,) = over_rows(_take_out, basis, image, first, Z)
+    gram, second = over_rows(_take_out, basis, image, first, Z)
     scale = max(scale, float(abs(first).sum(axis=0).max()))
     if np.diag(gram).min() > (_LEAST_LEFT * scale) ** 2:
         with contextlib.suppress(np.linalg.LinAlgError):
             R = np.linalg.cholesky(gram).T
-            if np.diag(R).min() > _LEAST_INDEPENDENT * np.diag(R).max():
-                newest = np.empty_like(image)
-                (second,) = over_rows(_divide, Z, np.linalg.inv(R), newest, basis)
-                # what was small in Z has been blown up, and with it what rounding left of the basis in it
-                (gram,) = over_rows(_take_out, basis, newest, second, Z)
+            independence = np.diag(R).min() / np.diag(R).max()
+            if independence > _LEAST_INDEPENDENT:
+                coefficients = first + second
+                (gram,) = over_rows(_take_out_and_divide, basis, Z, second, np.linalg.inv(R))
+                if independence < _INDEPENDENT:
+                    # the division has blown up what was small in Z, and with it what rounding left of the basis in it
+                    (third,) = over_rows(_coefficients, basis, Z)
+                    coefficients += third @ R
+                    gram, _ = over_rows(_take_out, basis, Z, third, Z)
                 again = np.linalg.cholesky(gram).T
-                over_rows(_divide, Z, np.linalg.inv(again), newest)
-                return first + second @ R, newest, again @ R
-    second = basis.T @ Z
+                return coefficients, Z @ np.linalg.inv(again), again @ R
     return first + second, *_new_directions(Z - basis @ second, basis, scale, rng)
 
 
+def _part(size: int) -> int:
+    return max(_ROWS, -(-size // _PARTS))
+
+
+def _cached(rows: slice) -> Iterator[slice]:
+    for first in range(rows.start, rows.stop, _CACHED):
+        yield slice(first, min(first + _CACHED, rows.stop))
+
+
 def _coefficients(rows: slice, basis: FloatArray, Z: FloatArray) -> tuple[FloatArray]:
-    return (basis[rows].T @ Z[rows],)
+    """Return basis' Z."""
+    total = np.zeros((basis.shape[1], Z.shape[1]))
+    for part in _cached(rows):
+        total += basis[part].T @ Z[part]
+    return (total,)
 
 
 def _take_out(
     rows: slice, basis: FloatArray, Z: FloatArray, coefficients: FloatArray, out: FloatArray
-) -> tuple[FloatArray]:
-    """Write Z - basis @ coefficients into `out` and return its Gram matrix."""
-    part = np.subtract(Z[rows], basis[rows] @ coefficients, out=out[rows])
-    return (part.T @ part,)
+) -> tuple[FloatArray, FloatArray]:
+    """Write Z - basis @ coefficients into `out`; return its Gram matrix and its own coefficients."""
+    left = np.zeros_like(coefficients)
+    for part in _cached(rows):
+        np.subtract(Z[part], basis[part] @ coefficients, out=out[part])
+        left += basis[part].T @ out[part]
+    return out[rows].T @ out[rows], left
 
 
-def _divide(
-    rows: slice, Z: FloatArray, inverse: FloatArray, out: FloatArray, basis: FloatArray | None = None
+def _take_out_and_divide(
+    rows: slice, basis: FloatArray, Z: FloatArray, coefficients: FloatArray, divisor: FloatArray
 ) -> tuple[FloatArray]:
-    """Write Z @ inverse into `out`; return its coefficients in the basis, if one is given."""
-    part = np.matmul(Z[rows], inverse, out=out[rows])
-    return (np.zeros(1) if basis is None else basis[rows].T @ part,)
+    """Replace Z by (Z - basis @ coefficients) @ divisor; return its Gram matrix."""
+    for part in _cached(rows):
+        np.matmul(Z[part] - basis[part] @ coefficients, divisor, out=Z[part])
+    return (Z[rows].T @ Z[rows],)
+
+
+def _combined(rows: slice, basis: FloatArray, Y: FloatArray, out: FloatArray) -> tuple[FloatArray]:
+    """Write basis @ Y into `out`, which may be a part of the basis."""
+    out[rows] = basis[rows] @ Y
+    return (np.zeros(1),)
 
 
 def _new_directions(
