@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyriemann.geometry.ajd import rjd
 
 from momentopic import ConvergenceWarning
-from momentopic.diagonalize import joint_diagonalize, random_projections, spectral, tensor_power
+from momentopic.diagonalize import joint_diagonalize, newton, random_projections, spectral, tensor_power
 
 
 def orthogonal(K, seed=0):
@@ -207,3 +208,59 @@ def test_directions_that_nothing_tells_apart_are_left_alone():
     A += sum(noise.transpose(axes) for axes in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)))
     assert joint_diagonalize(A).n_sweeps < 12
     assert joint_diagonalize(np.eye(5)[None] * 3).n_sweeps == 1
+
+
+def noisy(K, P, noise, seed):
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.standard_normal((K, K)))[0]
+    E = rng.standard_normal((P, K, K))
+    return (Q * rng.standard_normal((P, 1, K))) @ Q.T + noise * (E + E.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("P", [1, 9])
+def test_quasi_newton_derivatives_equal_finite_differences(P):
+    K = 7
+    matrices, V = noisy(K, P, 0.3, 0), np.linalg.qr(np.random.default_rng(1).standard_normal((K, K)))[0]
+    pairs = np.triu_indices(K, 1)
+    point = newton._evaluated(matrices, V, pairs, float((matrices**2).sum()))
+    assert point.off == pytest.approx(off(V, matrices))
+    h = 1e-4
+    for n, (i, j) in enumerate(zip(*pairs, strict=True)):
+        values = []
+        for angle in (-h, 0, h):
+            E = np.zeros((K, K))
+            E[i, j], E[j, i] = angle, -angle
+            values.append(off(scipy.linalg.expm(E) @ V, matrices))
+        assert point.gradient[n] == pytest.approx((values[2] - values[0]) / (2 * h), abs=1e-4)
+        assert point.curvature[n] == pytest.approx((values[2] - 2 * values[1] + values[0]) / h**2, rel=1e-3, abs=1e-3)
+        # the best angle of the pair alone
+        angles = np.linspace(-np.pi / 4, np.pi / 4, 2001)
+        c, s = np.cos(angles), np.sin(angles)
+        rotated = V @ matrices @ V.T
+        a, b, d = (rotated[:, k, l, None] for k, l in ((i, i), (j, j), (i, j)))
+        left = (((c**2 - s**2) * d + c * s * (b - a)) ** 2).sum(axis=0)
+        assert abs(abs(point.angles[n]) - abs(angles[left.argmin()])) < 2e-3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_quasi_newton_ends_where_sweeps_end(monkeypatch, seed):
+    matrices = noisy(20, 20, 0.15, seed)
+    found = joint_diagonalize(matrices)
+    monkeypatch.setattr("momentopic.diagonalize.joint._SWEEPS", 10**6)
+    swept = joint_diagonalize(matrices)
+    assert found.converged
+    assert 4 < found.n_sweeps <= swept.n_sweeps
+    assert found.off == pytest.approx(swept.off, rel=1e-12)
+    np.testing.assert_allclose(abs(found.V @ swept.V.T), np.eye(20), atol=1e-5)
+    np.testing.assert_allclose(found.V @ found.V.T, np.eye(20), atol=1e-13)
+
+
+def test_sweeps_get_quasi_newton_off_a_saddle():
+    """Every pair at its worst: the gradient is zero, and only a rotation by a large angle helps."""
+    V = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)
+    matrices = V @ np.array([np.diag([1.0, -1.0]), np.diag([2.0, -2.0])]) @ V.T
+    steps = newton.quasi_newton(matrices, np.eye(2), tol=1e-8)
+    assert not steps.converged
+    found = joint_diagonalize(matrices)
+    assert found.converged
+    assert found.off == pytest.approx(0, abs=1e-20)

@@ -10,6 +10,14 @@ from numba import njit
 Array = np.ndarray[Any, Any]
 
 
+@njit(cache=True, nogil=True)
+def _rotate(x: Array, y: Array, c: float, s: float) -> None:
+    for m in range(x.shape[0]):
+        u = c * x[m] + s * y[m]
+        y[m] = c * y[m] - s * x[m]
+        x[m] = u
+
+
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def sweep(A: Array, V: Array, negligible: float) -> float:
     """Rotate every pair of coordinates once, in place; return the largest |sin| of the angles.
@@ -17,7 +25,8 @@ def sweep(A: Array, V: Array, negligible: float) -> float:
     Parameters
     ----------
     A : array of shape (K, K, P)
-        P symmetric matrices, the matrix index last so that the inner loops run over contiguous memory.
+        P symmetric matrices, the matrix index last so that the inner loops run over contiguous memory. Entries below
+        the diagonals are neither read nor written.
     V : array of shape (K, K)
         The product of all rotations so far: V A_p V' is diagonalised.
     negligible : float
@@ -44,27 +53,16 @@ def sweep(A: Array, V: Array, negligible: float) -> float:
             if s == 0.0:
                 continue
             c = np.cos(angle)
-            for j in range(K):
-                if j in (p, q):
-                    continue
-                x, y = A[p, j], A[q, j]
-                xt, yt = A[j, p], A[j, q]
-                for m in range(P):
-                    u = c * x[m] + s * y[m]
-                    w = c * y[m] - s * x[m]
-                    x[m] = u
-                    y[m] = w
-                    xt[m] = u
-                    yt[m] = w
-            qp = A[q, p]
+            for j in range(p):
+                _rotate(A[j, p], A[j, q], c, s)
+            for j in range(p + 1, q):
+                _rotate(A[p, j], A[j, q], c, s)
+            for j in range(q + 1, K):
+                _rotate(A[p, j], A[q, j], c, s)
             for m in range(P):
                 a, b, d = pp[m], qq[m], pq[m]
                 pp[m] = c * c * a + 2.0 * c * s * d + s * s * b
                 qq[m] = c * c * b - 2.0 * c * s * d + s * s * a
                 pq[m] = (c * c - s * s) * d + c * s * (b - a)
-                qp[m] = pq[m]
-            for j in range(K):
-                u, w = V[p, j], V[q, j]
-                V[p, j] = c * u + s * w
-                V[q, j] = c * w - s * u
+            _rotate(V[p], V[q], c, s)
     return largest
