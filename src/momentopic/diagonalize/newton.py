@@ -9,11 +9,11 @@ of coordinates for a first guess of the Hessian (as in Picard-O; Ablin, Cardoso 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentopic._types import FloatArray
+from momentopic._types import FloatArray, IntArray
 from momentopic.engine.threads import sum_over_ranges
 
 _MEMORY = 12  # pairs of steps and changes of the gradient that are remembered
@@ -70,7 +70,7 @@ def quasi_newton(
         Called as ``callback(first + steps done, largest |sin| left)`` after each step.
     """
     K = len(V)
-    pairs = np.triu_indices(K, 1)
+    pairs: tuple[Any, Any] = np.triu_indices(K, 1)
     whole = float((matrices**2).sum())
     point = _evaluated(matrices, V, pairs, whole)
     remembered: list[tuple[FloatArray, FloatArray]] = []
@@ -109,8 +109,9 @@ def _largest(point: _Point) -> float:
 def _direction(point: _Point, remembered: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
     """Return the step of limited-memory BFGS, by its two loops; forget everything where it would go up."""
     curvature = abs(point.curvature)
-    curvature = np.maximum(curvature, max(_SMALLEST * float(np.median(curvature)), np.finfo(np.float64).tiny))
-    direction = -point.gradient
+    smallest = max(_SMALLEST * float(np.median(curvature)), float(np.finfo(np.float64).tiny))
+    curvature = np.maximum(curvature, smallest)
+    direction: FloatArray = -point.gradient
     parts = []
     for step, change in reversed(remembered):
         part = float(step @ direction) / float(step @ change)
@@ -125,12 +126,13 @@ def _direction(point: _Point, remembered: list[tuple[FloatArray, FloatArray]]) -
     return direction
 
 
-def _rotation(step: FloatArray, pairs: tuple[FloatArray, FloatArray], K: int) -> FloatArray:
+def _rotation(step: FloatArray, pairs: tuple[IntArray, IntArray], K: int) -> FloatArray:
     """Return the Cayley transform of the skew matrix with these entries above the diagonal."""
     half = np.zeros((K, K))
     half[pairs] = step / 2
     half -= half.T
-    result: FloatArray = np.linalg.solve(np.eye(K) - half, np.eye(K) + half)
+    rotation: Any = np.linalg.solve(np.eye(K) - half, np.eye(K) + half)  # typed as any floating array
+    result: FloatArray = rotation
     return result
 
 
@@ -140,7 +142,7 @@ def _orthogonalised(V: FloatArray) -> FloatArray:
     return result
 
 
-def _evaluated(matrices: FloatArray, V: FloatArray, pairs: tuple[FloatArray, FloatArray], whole: float) -> _Point:
+def _evaluated(matrices: FloatArray, V: FloatArray, pairs: tuple[IntArray, IntArray], whole: float) -> _Point:
     K = len(V)
     size = max(1, _NUMBERS // K**2)
     crossed, squares, products = sum_over_ranges(_rotated_part, len(matrices), size, matrices, V)
