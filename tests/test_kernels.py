@@ -14,7 +14,7 @@ from numba import njit
 
 from momentopic import DiscreteICA, kernels, metrics, simulate
 from momentopic.engine.threads import ThreadEngine, sum_over_ranges
-from momentopic.kernels.lanes import LANES, passed_lanes, prefetch, weighted_lanes
+from momentopic.kernels.lanes import LANES, add_at, exchange, passed_lanes, prefetch, weighted_lanes
 from momentopic.moments import dica_moments, lda_moments, whiten
 from momentopic.moments.triples import packed_size, padded_rows, unpacked
 
@@ -28,8 +28,18 @@ def weighted(a, f, eta, lanes):
 
 
 @njit
-def passed(lanes, u, before):
-    return passed_lanes(lanes, u, before)
+def passed(lanes, lane, held, u, before):
+    return passed_lanes(lanes, lane, held, u, before)
+
+
+@njit
+def added(row, k, value):
+    add_at(row, k, value)
+
+
+@njit
+def exchanged(f, n, own, eta, alpha, scale, x, change, g):
+    return exchange(f, n, own, eta, alpha, scale, x, change, g)
 
 
 @pytest.mark.parametrize("length", [16, 32, 112])
@@ -45,11 +55,42 @@ def test_weighted_lanes(length):
 def test_passed_lanes():
     lanes = np.random.default_rng(0).random(LANES).astype(np.float32)
     lanes[[3, 9]] = 0
-    ends = np.cumsum(lanes)
     before = np.empty(LANES + 1, dtype=np.float32)
-    for u in (0.0, 0.4, ends[4] - 1e-3, ends[-1] - 1e-3, ends[-1] + 1):
-        assert passed(lanes, np.float32(u), before) == np.searchsorted(ends, u, side="right")
-    np.testing.assert_allclose(before, np.concatenate([[0], ends]), rtol=1e-6)
+    for lane, held in ((0, 0.0), (0, 0.1), (7, 0.2), (LANES - 1, 0.05)):
+        left = lanes.copy()
+        left[lane] -= np.float32(held)
+        ends = np.cumsum(left)
+        for u in (0.0, 0.4, ends[4] - 1e-3, ends[-1] - 1e-3, ends[-1] + 1):
+            found = passed(lanes, np.uint32(lane), np.float32(held), np.float32(u), before)
+            assert found == np.searchsorted(ends, u, side="right")
+        np.testing.assert_allclose(before, np.concatenate([[0], ends]), rtol=1e-5)
+
+
+def test_add_at():
+    row = np.random.default_rng(0).random(48).astype(np.float32)
+    for k in (0, 15, 16, 37, 47):
+        expected = row.copy()
+        expected[k] += np.float32(0.3)
+        added(row, np.uint32(k), np.float32(0.3))
+        np.testing.assert_array_equal(row, expected)
+
+
+@pytest.mark.parametrize("length", [16, 64])
+def test_exchange(length):
+    rng = np.random.default_rng(length)
+    f, n, own, alpha, scale = rng.random((5, length)).astype(np.float32)
+    own /= own.sum()
+    f += own
+    f[3] = own[3] / 2  # rounding may leave a count just below one's own part of it
+    change, g = np.zeros((2, length), dtype=np.float32)
+    fresh = (np.maximum(f - own, 0) + 0.05) * (np.maximum(n - own, 0) + alpha) * scale
+    fresh /= fresh.sum()
+    step = fresh - own
+    expected = f + 3 * step, n + 3 * step, fresh, 3 * step
+    moved = exchanged(f, n, own, np.float32(0.05), alpha, scale, np.float32(3), change, g)
+    for found, wanted in zip((f, n, own, change), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+    assert moved == pytest.approx(abs(step).sum(), rel=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

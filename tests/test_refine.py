@@ -48,10 +48,11 @@ def test_first_inference_equals_plain_python():
     for d in range(X.shape[0]):
         words, x = X.indices[X.indptr[d] : X.indptr[d + 1]], X.data[X.indptr[d] : X.indptr[d + 1]]
         G, N = np.zeros((len(words), K)), np.zeros(K)
-        for _ in range(3):
-            G = topics[:, words].T * (np.maximum(N - G, 0) + alpha[:K])
-            G /= G.sum(axis=1, keepdims=True)
-            N = x @ G
+        for n in range(3):
+            for i, (word, tokens) in enumerate(zip(words, x, strict=True)):
+                g = topics[:, word] * (alpha[:K] if n == 0 else np.maximum(N - G[i], 0) + alpha[:K])
+                N += tokens * (g / g.sum() - G[i])
+                G[i] = g / g.sum()
         np.testing.assert_allclose(state.N[d, :K], N, rtol=1e-4)
         np.testing.assert_allclose(state.G[entry : entry + len(words), :K], G, atol=1e-5)
         np.add.at(expected, words, G * x[:, None])

@@ -18,7 +18,7 @@ from momentopic.moments.whiten import Whitening, whiten
 from momentopic.progress import Steps
 
 _RESIDUAL = 1e-6
-_ROUGH_RESIDUAL, _ROUGH_GAIN = 0.05, 1e-4
+_ROUGH_RESIDUAL, _ROUGH_GAIN = 1e-3, 1e-6
 _LARGEST_SKEW = 1000.0
 
 
@@ -73,8 +73,8 @@ def solve(
     algorithm, projections, n_projections
         As in `DiscreteICA`.
     rough : bool
-        Stop early where a refinement follows, which makes up for it: in the eigensolver when residuals are below 5 %,
-        in the joint diagonalisation when a sweep gains less than 1e-4.
+        Stop early where a refinement follows, which makes up for it: in the eigensolver when residuals are below 0.1 %,
+        in the joint diagonalisation when a sweep gains less than 1e-6.
     random_state : int
     steps : Steps, optional
         Times the steps and shows their progress.

@@ -2,8 +2,8 @@
 
 Arrays over topics are padded with zeros to a multiple of `LANES`, so that every loop over topics runs in whole vectors.
 A sweep over a block takes the words range by range: whoever holds the counts of a range of words may change them at
-once, while others do the same with other ranges (see `Engine.turn`). Loops that store do not sum and loops that sum do
-not store (see `kernels.documents`), so the bits do not depend on where arrays lie.
+once, while others do the same with other ranges (see `Engine.turn`). Sums over topics are those of `kernels.lanes`,
+whose order is fixed, so the bits do not depend on where arrays lie.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from momentopic.kernels.lanes import LANES, passed_lanes, prefetch, weighted_lanes
+from momentopic.kernels.documents import another_pass, first_pass
+from momentopic.kernels.lanes import LANES, add_at, exchange, passed_lanes, prefetch, weighted_lanes
 from momentopic.kernels.random import GOLDEN, mix
 
 Array = np.ndarray[Any, Any]
@@ -24,43 +25,14 @@ _STEP = np.float32(1 / (1 << 24))  # between the random numbers of a draw
 _AHEAD = 2  # entries: the counts of a word are asked for that early
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
-def lane_sum(p: Array, first: int) -> Any:
-    """Return the sum of LANES entries."""
-    total = _NOTHING
-    for j in range(LANES):
-        total += p[first + j]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def normalise(g: Array) -> None:
-    """Scale g to sum 1, in place."""
-    total = _NOTHING
-    for first in range(0, g.shape[0], LANES):
-        total += lane_sum(g, first)
-    inverse = _ONE / total
-    for k in range(g.shape[0]):
-        g[k] *= inverse
-
-
 @njit(cache=True, nogil=True)
 def infer(
-    words: Array, counts: Array, phi: Array, alpha: Array, n_passes: int, G: Array, n: Array, fresh: Array
+    words: Array, counts: Array, phi: Array, alpha: Array, n_passes: int, G: Array, n: Array, scratch: Array
 ) -> None:
-    """Infer one document under fixed topics: responsibilities G (entries x K), which come as zeros, and counts n."""
-    K = alpha.shape[0]
-    n[:] = _NOTHING
-    for _ in range(n_passes):
-        fresh[:] = _NOTHING
-        for e in range(words.shape[0]):
-            f, g, x = phi[words[e]], G[e], np.float32(counts[e])
-            for k in range(K):
-                g[k] = f[k] * (max(n[k] - g[k], _NOTHING) + alpha[k])
-            normalise(g)
-            for k in range(K):
-                fresh[k] += x * g[k]
-        n[:] = fresh
+    """Infer one document under fixed topics: responsibilities G (entries x K) and counts n, which come as zeros."""
+    first_pass(words, counts, phi, alpha, G, n, scratch)
+    for _ in range(n_passes - 1):
+        another_pass(words, counts, phi, alpha, G, n, scratch)
 
 
 @njit(cache=True, nogil=True)
@@ -76,10 +48,10 @@ def start(
     out: Array,
 ) -> None:
     """Infer the documents under fixed topics: responsibilities G (entries x K), N (documents x K), word counts out."""
-    fresh = np.empty(alpha.shape[0], dtype=np.float32)
+    scratch = np.empty(alpha.shape[0], dtype=np.float32)
     for d in range(indptr.shape[0] - 1):
         begin, end = indptr[d], indptr[d + 1]
-        infer(indices[begin:end], counts[begin:end], phi, alpha, n_passes, G[begin:end], N[d], fresh)
+        infer(indices[begin:end], counts[begin:end], phi, alpha, n_passes, G[begin:end], N[d], scratch)
         for e in range(begin, end):
             o, g, x = out[indices[e]], G[e], np.float32(counts[e])
             for k in range(alpha.shape[0]):
@@ -101,11 +73,11 @@ def start_drawn(
     out: Array,
 ) -> None:
     """Infer the documents under fixed topics and draw from the result at once: responsibilities are not kept."""
-    fresh = np.empty(alpha.shape[0], dtype=np.float32)
+    scratch = np.empty(alpha.shape[0], dtype=np.float32)
     for d in range(indptr.shape[0] - 1):
         begin, end = indptr[d], indptr[d + 1]
         G = np.zeros((end - begin, alpha.shape[0]), dtype=np.float32)
-        infer(indices[begin:end], counts[begin:end], phi, alpha, n_passes, G, N[d], fresh)
+        infer(indices[begin:end], counts[begin:end], phi, alpha, n_passes, G, N[d], scratch)
         state[d] = draw(indices[begin:end], counts[begin:end], G, state[d], z, first_token[d], N[d], out)
 
 
@@ -204,7 +176,6 @@ def expected_sweep(
     """
     K = alpha.shape[0]
     g = np.empty(K, dtype=np.float32)
-    step = np.empty(K, dtype=np.float32)
     moved = 0.0
     end_word = first_word + phi.shape[0]
     for d in range(indptr.shape[0] - 1):
@@ -212,30 +183,17 @@ def expected_sweep(
         e = indptr[d] if first_word == 0 else entry[d]
         while e < indptr[d + 1] and indices[e] < end_word:
             x = np.float32(counts[e])
-            f, own = phi[indices[e] - first_word], G[e]
-            for k in range(K):
-                left = max(f[k] - own[k], _NOTHING) + eta
-                g[k] = left * (max(n[k] - own[k], _NOTHING) + alpha[k]) * scale[k]
-            normalise(g)
-            for k in range(K):
-                step[k] = g[k] - own[k]
-                own[k] = g[k]
-                n[k] += x * step[k]
-                f[k] += x * step[k]
-                change[k] += x * step[k]
-            for k in range(K):
-                step[k] = abs(step[k])
-            for first in range(0, K, LANES):
-                moved += 0.5 * x * lane_sum(step, first)
+            step = exchange(phi[indices[e] - first_word], n, G[e], eta, alpha, scale, x, change, g)
+            moved += 0.5 * x * step
             e += 1
         entry[d] = e
     return moved
 
 
 @njit(cache=True, nogil=True, inline="always")
-def choose(a: Array, f: Array, eta: Any, lanes: Array, before: Array, u: Any, old: int) -> int:
+def choose(a: Array, f: Array, eta: Any, lanes: Array, before: Array, held: Any, u: Any, old: Any) -> int:
     """Return the topic at which the sum of a_k (f_k + eta), lane after lane, passes u; the old topic is left out."""
-    j = min(passed_lanes(lanes, u, before), LANES - 1)
+    j = min(passed_lanes(lanes, old % np.uint32(LANES), held, u, before), LANES - 1)
     u -= before[j]
     total = _NOTHING
     passed = 0
@@ -318,15 +276,11 @@ def sampled_sweep(
                 u = np.float32(np.int64(mix(stream) >> np.uint64(40))) * _STEP * total
                 # once the topics are good, most tokens keep theirs: ask for the old one first
                 if u >= own:
-                    lane = old % np.uint32(LANES)
-                    kept = lanes[lane]
-                    lanes[lane] = kept - held
-                    new = np.uint32(choose(a, f, eta, lanes, before, u - own, int(old)))
-                    lanes[lane] = kept
+                    new = np.uint32(choose(a, f, eta, lanes, before, held, u - own, old))
                     if new != old:
                         there = a[new] * (f[new] + eta)
-                        a[old] -= scale[old]
-                        a[new] += scale[new]
+                        add_at(a, old, -scale[old])
+                        add_at(a, new, scale[new])
                         n[old] -= _ONE
                         n[new] += _ONE
                         f[old] -= _ONE
@@ -336,8 +290,8 @@ def sampled_sweep(
                         z[t] = new
                         held = a[old] * (f[old] + eta) - held
                         there = a[new] * (f[new] + eta) - there
-                        lanes[lane] += held
-                        lanes[new % np.uint32(LANES)] += there
+                        add_at(lanes, old % np.uint32(LANES), held)
+                        add_at(lanes, new % np.uint32(LANES), there)
                         whole += held + there
                 t += 1
             e += 1

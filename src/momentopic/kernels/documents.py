@@ -29,6 +29,28 @@ def log_probability(words: Array, phi: Array, theta: Array) -> float:
 
 
 @njit(cache=True, nogil=True)
+def first_pass(words: Array, counts: Array, phi: Array, c: Array, G: Array, N: Array, g: Array) -> Any:
+    """Give the entries of a document the responsibilities g_k ∝ phi_wk c_k, and N their sum; G and N come as zeros.
+
+    Returns the number of tokens whose word some topic can produce; the others say nothing. `g` is scratch space.
+    """
+    nothing = np.zeros(c.shape[0], dtype=np.float32)
+    length = np.float32(0)
+    for i in range(words.shape[0]):
+        x = np.float32(counts[i])
+        if reassign(phi[words[i]], c, nothing, G[i], x, N, g) > 0:
+            length += x
+    return length
+
+
+@njit(cache=True, nogil=True)
+def another_pass(words: Array, counts: Array, phi: Array, c: Array, G: Array, N: Array, g: Array) -> None:
+    """Renew the responsibilities: g_k ∝ phi_wk (N_dk - g_k + c_k), each entry's own contribution left out."""
+    for i in range(words.shape[0]):
+        reassign(phi[words[i]], c, N, G[i], np.float32(counts[i]), N, g)
+
+
+@njit(cache=True, nogil=True)
 def infer(
     indptr: Array, indices: Array, counts: Array, phi: Array, c: Array, tol: float, max_iter: int, out: Array
 ) -> None:
@@ -48,26 +70,20 @@ def infer(
     out : float32 array of shape (n, padded K)
     """
     K = c.shape[0]
-    nothing = np.zeros(K, dtype=np.float32)
     g, before = np.empty(K, dtype=np.float32), np.empty(K, dtype=np.float32)
     longest = 0
     for d in range(indptr.shape[0] - 1):
         longest = max(longest, indptr[d + 1] - indptr[d])
-    G = np.empty((longest, K), dtype=np.float32)
+    scratch = np.empty((longest, K), dtype=np.float32)
     for d in range(indptr.shape[0] - 1):
-        begin, entries = indptr[d], indptr[d + 1] - indptr[d]
-        N = out[d]
+        begin, end = indptr[d], indptr[d + 1]
+        words, tokens, G, N = indices[begin:end], counts[begin:end], scratch[: end - begin], out[d]
         N[:] = 0
-        G[:entries] = 0
-        length = np.float32(0)
-        for i in range(entries):
-            x = np.float32(counts[begin + i])
-            if reassign(phi[indices[begin + i]], c, nothing, G[i], x, N, g) > 0:
-                length += x  # a word that no topic can produce says nothing
+        G[:] = 0
+        length = first_pass(words, tokens, phi, c, G, N, g)
         for _ in range(max_iter):
             before[:] = N
-            for i in range(entries):
-                reassign(phi[indices[begin + i]], c, N, G[i], np.float32(counts[begin + i]), N, g)
+            another_pass(words, tokens, phi, c, G, N, g)
             moved = np.float32(0)
             for k in range(K):
                 moved = max(moved, abs(N[k] - before[k]))

@@ -85,8 +85,42 @@ def weighted_lanes(typing: Any, a: Any, f: Any, eta: Any, lanes: Any) -> Any:
     return signature, generate
 
 
+def _only(builder: Any, lane: Any, value: Any) -> Any:
+    """Return a vector that has `value` in a lane and zeros elsewhere."""
+    index = ir.VectorType(lane.type, LANES)
+    first = builder.insert_element(ir.Constant(index, ir.Undefined), lane, ir.Constant(ir.IntType(32), 0))
+    wanted = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+    here = builder.icmp_unsigned("==", ir.Constant(index, list(range(LANES))), wanted)
+    return builder.select(here, _broadcast(builder, value), ir.Constant(_VECTOR, [0.0] * LANES))
+
+
 @intrinsic
-def passed_lanes(typing: Any, lanes: Any, u: Any, before: Any) -> Any:
+def add_at(typing: Any, row: Any, k: Any, value: Any) -> Any:
+    """Add `value` to row[k].
+
+    By way of the whole vector that it is in: a vector that is read while a single number of it is still on its way to
+    the cache has to wait for it, a vector as such is passed on at once.
+
+    Parameters
+    ----------
+    row : float32 array, contiguous, of a multiple of LANES
+    k : uint32
+    value : float32
+    """
+    signature = types.void(row, types.uint32, types.float32)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = _row(context, builder, signature.args[0], args[0])
+        lane = builder.and_(args[1], ir.Constant(args[1].type, LANES - 1))
+        start = builder.zext(builder.sub(args[1], lane), ir.IntType(64))
+        vector = builder.fadd(_load(builder, array.data, start), _only(builder, lane, args[2]))
+        _store(builder, vector, array.data, start)
+
+    return signature, generate
+
+
+@intrinsic
+def passed_lanes(typing: Any, lanes: Any, lane: Any, held: Any, u: Any, before: Any) -> Any:
     """Write the sum of the lanes before each one into `before`; return how many lanes end at u or before it.
 
     Without a branch: where a random number falls is what no processor predicts.
@@ -94,15 +128,18 @@ def passed_lanes(typing: Any, lanes: Any, u: Any, before: Any) -> Any:
     Parameters
     ----------
     lanes, before : float32 arrays of shape (LANES,) and (LANES + 1,)
-    u : float32
+    lane : uint32
+        One of the lanes, of which `held` is taken out.
+    held, u : float32
     """
-    signature = types.int64(lanes, u, before)
+    signature = types.int64(lanes, types.uint32, types.float32, types.float32, before)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        values, out = (_row(context, builder, signature.args[i], args[i]) for i in (0, 2))
+        values, out = (_row(context, builder, signature.args[i], args[i]) for i in (0, 4))
         zero = ir.Constant(_VECTOR, [0.0] * LANES)
         number = ir.IntType(32)
         ends = _load(builder, values.data, ir.Constant(ir.IntType(64), 0))
+        ends = builder.fsub(ends, _only(builder, args[1], args[2]))
         shift = 1
         while shift < LANES:
             # each lane takes in the one `shift` before it, if there is one
@@ -113,7 +150,7 @@ def passed_lanes(typing: Any, lanes: Any, u: Any, before: Any) -> Any:
         one = builder.gep(out.data, [ir.Constant(ir.IntType(64), 1)])
         builder.store(ends, builder.bitcast(one, _VECTOR.as_pointer()), align=4)
         builder.store(ir.Constant(_FLOAT, 0.0), out.data)
-        below = builder.fcmp_ordered("<=", ends, _broadcast(builder, args[1]))
+        below = builder.fcmp_ordered("<=", ends, _broadcast(builder, args[3]))
         mask = builder.bitcast(below, ir.IntType(LANES))
         return builder.ctpop(builder.zext(mask, ir.IntType(64)))
 
@@ -163,6 +200,66 @@ def reassign(typing: Any, p: Any, c: Any, given: Any, own: Any, x: Any, n: Any, 
                 step = builder.fmul(tokens, builder.fsub(fresh, own))
                 _store(builder, builder.fadd(n, step), data[5], offset)
         return whole
+
+    return signature, generate
+
+
+@intrinsic
+def exchange(
+    typing: Any, f: Any, n: Any, own: Any, eta: Any, alpha: Any, scale: Any, x: Any, change: Any, g: Any
+) -> Any:
+    """Give x tokens of a word new responsibilities, each left out of the counts; all counts follow at once.
+
+    own_k ∝ (max(f_k - own_k, 0) + eta) (max(n_k - own_k, 0) + alpha_k) scale_k. Returns Σ_k |change of own_k|.
+
+    Parameters
+    ----------
+    f, n, own, alpha, scale, change, g : float32 arrays, contiguous, of one length that is a multiple of LANES
+        The counts of the word and of the document, the responsibilities, the prior, the inverse totals of the topics,
+        what their totals change by, and scratch space.
+    eta, x : float32
+    """
+    signature = types.float32(f, n, own, eta, alpha, scale, x, change, g)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = {i: _row(context, builder, signature.args[i], args[i]) for i in (0, 1, 2, 4, 5, 7, 8)}
+        length = builder.extract_value(arrays[0].shape, 0)
+        data = {i: array.data for i, array in arrays.items()}
+        n_vectors = builder.udiv(length, ir.Constant(length.type, LANES))
+        zero = ir.Constant(_VECTOR, [0.0] * LANES)
+        smoothing, tokens = _broadcast(builder, args[3]), _broadcast(builder, args[6])
+
+        def without(counts: Any, own: Any) -> Any:
+            left = builder.fsub(counts, own)
+            return builder.select(builder.fcmp_ordered(">", left, zero), left, zero)
+
+        total = cgutils.alloca_once_value(builder, zero)
+        with cgutils.for_range(builder, n_vectors) as loop:
+            offset = builder.mul(loop.index, ir.Constant(length.type, LANES))
+            f, n, own, alpha, scale = (_load(builder, data[i], offset) for i in (0, 1, 2, 4, 5))
+            fresh = builder.fmul(
+                builder.fmul(
+                    builder.fadd(without(f, own), smoothing),
+                    builder.fadd(without(n, own), alpha),
+                ),
+                scale,
+            )
+            _store(builder, fresh, data[8], offset)
+            builder.store(builder.fadd(builder.load(total), fresh), total)
+        whole = _tree_sum(builder, builder.load(total))
+        inverse = _broadcast(builder, builder.fdiv(ir.Constant(_FLOAT, 1.0), whole))
+        moved = cgutils.alloca_once_value(builder, zero)
+        with cgutils.for_range(builder, n_vectors) as loop:
+            offset = builder.mul(loop.index, ir.Constant(length.type, LANES))
+            fresh = builder.fmul(_load(builder, data[8], offset), inverse)
+            step = builder.fsub(fresh, _load(builder, data[2], offset))
+            _store(builder, fresh, data[2], offset)
+            added = builder.fmul(tokens, step)
+            for i in (0, 1, 7):
+                _store(builder, builder.fadd(_load(builder, data[i], offset), added), data[i], offset)
+            size = builder.select(builder.fcmp_ordered("<", step, zero), builder.fsub(zero, step), step)
+            builder.store(builder.fadd(builder.load(moved), size), moved)
+        return _tree_sum(builder, builder.load(moved))
 
     return signature, generate
 

@@ -153,6 +153,7 @@ class _Run:
         self.n_done = 0
         self.states: list[Any] = []
         self.words: list[WordCounts] = []
+        self.totals = np.zeros(K)  # the tokens of each topic
 
     def start(self, topics: FloatArray, random_state: int, expect: bool) -> None:
         """Infer all documents under the topics that the refinement starts from."""
@@ -173,6 +174,7 @@ class _Run:
         """Divide the counts of the words into parts."""
         ranges = zip(self.boundaries[:-1], self.boundaries[1:], strict=True)
         self.words = [WordCounts(int(first), counts[first:end]) for first, end in ranges]
+        self.totals = counts[:, : self.K].sum(axis=0, dtype=np.float64)
 
     def counts(self) -> Any:
         """Return how often each word has each topic."""
@@ -191,15 +193,15 @@ class _Run:
 
     def sweep(self, function: Any) -> list[Any]:
         """Do a sweep over all words of all documents; return its sums, but for the change of the totals."""
-        totals = sum(part.counts.sum(axis=0, dtype=np.float64) for part in self.words)[: self.K]
-        totals = totals + self.eta * self.seen.sum()
+        smoothing = self.eta * self.seen.sum()
         sums: list[Any] = []
         for turn in range(len(self.words)):
-            operands = (np.float32(self.eta), self.padded(1 / totals), self.padded(self.alpha))
+            scale = 1 / (self.totals + smoothing)
+            operands = (np.float32(self.eta), self.padded(scale), self.padded(self.alpha))
             (change, *others), self.states, self.words = self.engine.turn(
                 function, self.corpus, self.states, self.words, turn, *operands
             )
-            totals += change[: self.K]
+            self.totals += change[: self.K]
             sums = [a + b for a, b in zip(sums, others, strict=True)] if sums else others
         return sums
 
