@@ -24,6 +24,7 @@ format: $(VENV)/.lint
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks stages
 	$(BIN)/python -m benchmarks fit
+	$(BIN)/python -m benchmarks scale
 	$(BIN)/python -m benchmarks recovery
 	$(BIN)/python -m benchmarks quality
 

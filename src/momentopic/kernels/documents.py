@@ -11,6 +11,8 @@ from momentopic.kernels.lanes import reassign
 
 Array = np.ndarray[Any, Any]
 
+_RELAX = np.float32(1.4)  # passes go beyond what they find: a third fewer are needed
+
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def log_probability(words: Array, phi: Array, theta: Array) -> float:
@@ -38,7 +40,7 @@ def first_pass(words: Array, counts: Array, phi: Array, c: Array, G: Array, N: A
     length = np.float32(0)
     for i in range(words.shape[0]):
         x = np.float32(counts[i])
-        if reassign(phi[words[i]], c, nothing, G[i], x, N, g) > 0:
+        if reassign(phi[words[i]], c, nothing, G[i], x, np.float32(1), N, g) > 0:
             length += x
     return length
 
@@ -47,7 +49,7 @@ def first_pass(words: Array, counts: Array, phi: Array, c: Array, G: Array, N: A
 def another_pass(words: Array, counts: Array, phi: Array, c: Array, G: Array, N: Array, g: Array) -> None:
     """Renew the responsibilities: g_k ∝ phi_wk (N_dk - g_k + c_k), each entry's own contribution left out."""
     for i in range(words.shape[0]):
-        reassign(phi[words[i]], c, N, G[i], np.float32(counts[i]), N, g)
+        reassign(phi[words[i]], c, N, G[i], np.float32(counts[i]), _RELAX, N, g)
 
 
 @njit(cache=True, nogil=True)

@@ -158,22 +158,23 @@ def passed_lanes(typing: Any, lanes: Any, lane: Any, held: Any, u: Any, before: 
 
 
 @intrinsic
-def reassign(typing: Any, p: Any, c: Any, given: Any, own: Any, x: Any, n: Any, g: Any) -> Any:
+def reassign(typing: Any, p: Any, c: Any, given: Any, own: Any, x: Any, relax: Any, n: Any, g: Any) -> Any:
     """Give x tokens of a word new responsibilities: own_k ∝ p_k (max(given_k - own_k, 0) + c_k); n follows.
 
-    Where no topic can produce the word, nothing changes. Returns the sum before normalisation.
+    Only a part `relax` of the way there, or, if it is above 1, that much beyond, but never below 0. Where no topic can
+    produce the word, nothing changes. Returns the sum before normalisation.
 
     Parameters
     ----------
     p, c, given, own, n, g : float32 arrays, contiguous, of one length that is a multiple of LANES
         The probability of the word under each topic, the prior, the topic counts of the document as they are to be
         taken, the responsibilities so far, the counts that are kept up to date (may be `given`), and scratch space.
-    x : float32
+    x, relax : float32
     """
-    signature = types.float32(p, c, given, own, x, n, g)
+    signature = types.float32(p, c, given, own, types.float32, types.float32, n, g)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        arrays = {i: _row(context, builder, signature.args[i], args[i]) for i in (0, 1, 2, 3, 5, 6)}
+        arrays = {i: _row(context, builder, signature.args[i], args[i]) for i in (0, 1, 2, 3, 6, 7)}
         length = builder.extract_value(arrays[0].shape, 0)
         data = {i: array.data for i, array in arrays.items()}
         n_vectors = builder.udiv(length, ir.Constant(length.type, LANES))
@@ -185,20 +186,22 @@ def reassign(typing: Any, p: Any, c: Any, given: Any, own: Any, x: Any, n: Any, 
             left = builder.fsub(given, own)
             left = builder.select(builder.fcmp_ordered(">", left, zero), left, zero)
             fresh = builder.fmul(p, builder.fadd(left, c))
-            _store(builder, fresh, data[6], offset)
+            _store(builder, fresh, data[7], offset)
             builder.store(builder.fadd(builder.load(total), fresh), total)
         whole = _tree_sum(builder, builder.load(total))
         nothing = ir.Constant(_FLOAT, 0.0)
         with builder.if_then(builder.fcmp_ordered(">", whole, nothing)):
             scale = _broadcast(builder, builder.fdiv(ir.Constant(_FLOAT, 1.0), whole))
-            tokens = _broadcast(builder, args[4])
+            tokens, relax = _broadcast(builder, args[4]), _broadcast(builder, args[5])
             with cgutils.for_range(builder, n_vectors) as loop:
                 offset = builder.mul(loop.index, ir.Constant(length.type, LANES))
-                fresh, own, n = (_load(builder, data[i], offset) for i in (6, 3, 5))
-                fresh = builder.fmul(fresh, scale)
+                fresh, own, n = (_load(builder, data[i], offset) for i in (7, 3, 6))
+                way = builder.fsub(builder.fmul(fresh, scale), own)
+                fresh = builder.fadd(own, builder.fmul(relax, way))
+                fresh = builder.select(builder.fcmp_ordered(">", fresh, zero), fresh, zero)
                 _store(builder, fresh, data[3], offset)
                 step = builder.fmul(tokens, builder.fsub(fresh, own))
-                _store(builder, builder.fadd(n, step), data[5], offset)
+                _store(builder, builder.fadd(n, step), data[6], offset)
         return whole
 
     return signature, generate
