@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.fit import parameters
+from benchmarks.fit import parameters, peak_megabytes
 from momentopic import DiscreteICA, simulate
 
 RESULTS = Path(__file__).parent / "results"
@@ -57,7 +56,7 @@ def measure(path: str) -> dict[str, Any]:
         "seconds": round(min(seconds), 2),
         **{name: round(value, 2) for name, value in model.timings_.items()},
         "corpus_MB": round(corpus),
-        "peak_MB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "peak_MB": peak_megabytes(),
         "allowed_MB": round(2.5 * corpus + 600),
     }
 

@@ -4,7 +4,8 @@
 
 The corpus is Figure 1's (N = 50,000, M = 10,473, K = 50; the authors' AP parameters, or random topics without
 ../shared). Repeats are interleaved: every stage once, then every stage again; the median and the spread are of seven.
-Writes benchmarks/results/stages.csv and prints a table.
+Then whole fits, and the share of their time that the calling thread spends in each kernel. Writes
+benchmarks/results/stages.csv and share.csv and prints both.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import csv
 import gzip
 import json
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +29,10 @@ from benchmarks.fit import parameters
 from momentopic import Corpus, DiscreteICA, heldout, kernels, simulate
 from momentopic.corpus import read_corpus
 from momentopic.engine import ThreadEngine
-from momentopic.moments import dica_moments, whiten
+from momentopic.moments import dica_moments, eigen, whiten
 from momentopic.moments.base import word_sum
+from momentopic.moments.eigen import _expanded
+from momentopic.moments.triples import packed_size, padded_rows
 from momentopic.refine.blocks import expected_block, sampled_block
 from momentopic.refine.collapsed import _Run
 
@@ -59,9 +63,17 @@ def ceilings() -> list[Stage]:
     return [
         Stage("GEMM, float32", lambda: A32 @ A32, 2 * 1536**3, "flop", ""),
         Stage("GEMM, float64", lambda: A64 @ A64, 2 * 1536**3, "flop", ""),
+        Stage("GEMM, float32, one thread", lambda: _on_one(lambda: A32 @ A32), 2 * 1536**3, "flop", ""),
         Stage("GEMM, float64, one thread", lambda: _on_one(lambda: A64 @ A64), 2 * 1536**3, "flop", ""),
         Stage("memory copy", lambda: np.copyto(target, source), 2 * source.nbytes, "B", ""),
         Stage("sparse product, in the cache", lambda: moments.second(V), 4 * narrow.counts.nnz * 16, "flop", ""),
+        Stage(
+            "sparse product, in the cache, float32",
+            lambda: moments.second(V.astype(np.float32)),
+            4 * narrow.counts.nnz * 16,
+            "flop",
+            "",
+        ),
     ]
 
 
@@ -95,18 +107,31 @@ def stages(folder: Path) -> list[Stage]:
     files = written(counted, folder)
     A = np.array(tensor.transpose(1, 2, 0), order="C")
 
+    rng = np.random.default_rng(0)
+    rows = padded_rows(rng.standard_normal((K, 8192)).astype(np.float32))
+    packed = np.zeros(packed_size(K))
+    basis = np.linalg.qr(rng.standard_normal((M, 100)))[0]
+
+    def triples() -> None:
+        kernels.triples.add_triples(packed, (rows,), (rows,), rows, K)
+
+    def expanded() -> None:
+        with threadpool_limits(1):
+            _expanded(V, basis, 0.0, rng, None)
+
     def jacobi() -> None:
         kernels.jacobi.sweep(A.copy(), np.eye(K), 1e-30)
 
     done = [
         Stage("S V, 16 columns", lambda: moments.second(V), 4 * nnz * 16, "flop", "sparse product, in the cache"),
         Stage(
-            "S V, 32 columns, float32",
-            lambda: moments.second(np.tile(V, 2).astype(np.float32)),
-            4 * nnz * 32,
+            "S V, 16 columns, float32",
+            lambda: moments.second(V.astype(np.float32)),
+            4 * nnz * 16,
             "flop",
-            "sparse product, in the cache",
+            "sparse product, in the cache, float32",
         ),
+        Stage("take a basis of 100 out of 16 columns", expanded, 8 * M * 100 * 16, "flop", "GEMM, float64"),
         Stage(
             "tensor, float32",
             lambda: moments.third(W32, white.unwhiten),
@@ -115,6 +140,7 @@ def stages(folder: Path) -> list[Stage]:
             "GEMM, float32",
         ),
         Stage("of which the words", lambda: word_sum(W32, F), 4 * M * K**3 / 6, "flop", "GEMM, float32"),
+        Stage("third-order sums, one thread", triples, 2 * 8192 * K**3 / 6, "flop", "GEMM, float32, one thread"),
         Stage("a Jacobi sweep", jacobi, 6.0 * K**4, "flop", "GEMM, float64, one thread"),
         Stage(
             "an expected sweep (CVB0)",
@@ -162,6 +188,44 @@ def written(X: sp.csr_matrix, folder: Path) -> dict[str, Path]:
     return paths
 
 
+def share() -> list[dict[str, Any]]:
+    """Return the share of a JD fit that the calling thread, which works as much as the others, spends in kernels."""
+    D, c = parameters()
+    X = simulate.gamma_poisson(D, c, 50_000, mean_length=200, random_state=0)
+    spent: dict[str, float] = {}
+
+    def watch(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def watched(*args: Any) -> Any:
+            begin = time.perf_counter()
+            result = function(*args)
+            if threading.current_thread() is threading.main_thread():
+                spent[name] = spent.get(name, 0.0) + time.perf_counter() - begin
+            return result
+
+        setattr(module, name, watched)
+
+    for module, names in (
+        (kernels.tiles, ("second_product", "project")),
+        (kernels.triples, ("add_triples",)),
+        (kernels.jacobi, ("sweep",)),
+        (eigen, ("_coefficients", "_take_out", "_take_out_and_divide", "_combined")),
+    ):
+        for name in names:
+            watch(module, name)
+    rows = []
+    for repeat in range(REPEATS + 1):
+        spent.clear()
+        begin = time.perf_counter()
+        DiscreteICA(K, refine=None).fit(X)
+        seconds = time.perf_counter() - begin
+        if repeat:
+            rows.append({"seconds": seconds} | {name: part / seconds for name, part in spent.items()})
+    median = {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
+    return [{"name": name, "value": round(value, 3)} for name, value in median.items()]
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         tops = ceilings()
@@ -192,10 +256,13 @@ def main() -> None:
             }
         )
         print("| " + " | ".join(str(value) for value in rows[-1].values()) + " |", flush=True)
-    with (HERE / "results" / "stages.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
+    shares = share()
+    print(shares)
+    for name, table in (("stages", rows), ("share", shares)):
+        with (HERE / "results" / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, table[0].keys())
+            writer.writeheader()
+            writer.writerows(table)
 
 
 if __name__ == "__main__":

@@ -152,17 +152,16 @@ def _contracted(tensor: FloatArray, V: FloatArray) -> FloatArray:
 
 
 def _recovered(moments: AnyMoments, whitening: Whitening, found: _Diagonalized) -> Solution:
-    directions = recover.directions(whitening, found.result.V, getattr(moments, "n_threads", None))
+    V, skew = found.result.V, found.skew
+    # the order of descending concentration, which does not depend on signs: nothing of size M x K is permuted
+    order = np.argsort(-((V @ (whitening.W @ moments.mean)) ** 2), kind="stable")
+    V, skew = V[order], skew[order]
+    directions = recover.directions(whitening, V, getattr(moments, "n_threads", None))
     c = recover.concentration(directions, moments.mean, c0=moments.c0)
-    order = np.argsort(-c, kind="stable")
     rate, intensity = None, None
     if moments.c0 is None:
         rate = recover.rate(c, moments.mean_length)
         # a row of V and its direction may differ by a sign, and then so do their t̃
-        signs = np.sign((directions.Z * found.result.V).sum(axis=1))
-        estimated = recover.intensity_moments(directions, moments.mean, found.skew * signs)
-        intensity = recover.IntensityMoments(
-            estimated.mean[order], estimated.variance[order], estimated.third_cumulant[order]
-        )
-    D = recover.topics(directions.scaled[:, order])
-    return Solution(D, c[order], rate, intensity, whitening, found.result)
+        signs = np.sign((directions.Z * V).sum(axis=1))
+        intensity = recover.intensity_moments(directions, moments.mean, skew * signs)
+    return Solution(recover.topics(directions.scaled), c, rate, intensity, whitening, found.result)

@@ -56,7 +56,9 @@ class DICAMoments(Moments):
 
     def _third(self, W: FloatArray, second: FloatArray) -> FloatArray:
         (T,) = self.engine.sum(sums.third_tensor, self.corpus, sums.tiled(W.T), W @ self.mean, order=0)
-        return self._factor * unpacked(T, len(W)) - word_sum(W, second + (self.mean * W).T / 3, self.n_threads)
+        F = second.copy()
+        F += (self.mean / 3 * W).T
+        return self._factor * unpacked(T, len(W)) - word_sum(W, F, self.n_threads)
 
     def _projected(self, W: FloatArray, v: FloatArray, second: FloatArray) -> FloatArray:
         (B,) = self.engine.sum(

@@ -113,13 +113,17 @@ def whiten(
             stacklevel=2,
         )
     # the sign of an eigenvector is arbitrary: make its entry of largest magnitude positive
-    largest = abs(pairs.vectors).argmax(axis=0)
-    vectors = pairs.vectors * np.sign(pairs.vectors[largest, np.arange(K)])
+    vectors = np.ascontiguousarray(pairs.vectors)
+    highest, lowest = vectors.max(axis=0), vectors.min(axis=0)
+    vectors *= np.where(highest >= -lowest, 1.0, -1.0)
     # words that never occur have no part in S: what they have here is left from the start of the iteration
     vectors[moments.mean == 0] = 0.0
+    W = vectors.T.copy(order="C")
+    W /= np.sqrt(values)[:, None]
+    vectors *= np.sqrt(values)
     return Whitening(
-        np.ascontiguousarray((vectors / np.sqrt(values)).T),
-        np.ascontiguousarray(vectors * np.sqrt(values)),
+        W,
+        vectors,
         values,
         pairs.residuals,
         pairs.n_products,
