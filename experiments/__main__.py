@@ -9,7 +9,7 @@ from pathlib import Path
 from experiments import schedule
 from experiments.common import ROOT, Experiment, Setting
 
-NAMES = ("figure1", "figure2", "figure3", "figure5", "figure6", "figure7", "proposition", "table1")
+NAMES = ("figure1", "figure2", "figure3", "figure5", "figure6", "figure7", "concentration", "proposition", "table1")
 
 
 def experiment(name: str, setting: Setting) -> Experiment:
