@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from experiments import figure3, figure5, proposition, recovery, schedule
+from experiments import figure3, figure5, proposition, recovery, report, schedule
 from experiments.__main__ import NAMES, experiment
 from experiments.common import Experiment, Results, Setting
 
@@ -94,7 +94,7 @@ def test_every_experiment_gives_its_figure(toy):
     assert set(tables) == set(NAMES)
     for name in NAMES:
         ending = "md" if name in ("concentration", "table1") else "png"
-        assert (setting.out / f"{name}.{ending}").stat().st_size > 300
+        assert (setting.out / f"{name}.{ending}").stat().st_size > 200
     for name, column in (("figure1", "l1"), ("figure2", "l2"), ("figure5", "l1"), ("table1", "l1")):
         values = tables[name].values(column)
         assert len(values) > 5
@@ -138,6 +138,22 @@ def test_authors_topics_are_smoothed_only_where_a_word_is_impossible():
     topics = np.array([[0.5, 0.5, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
     assert figure3.authors_smoothing(topics, sp.csr_matrix([[3, 1, 0, 0]])) == 0
     assert figure3.authors_smoothing(topics, sp.csr_matrix([[3, 1, 0, 2]])) == pytest.approx(4e-4 / 1.0004)
+
+
+def test_the_page_is_filled_from_the_results(toy, tmp_path):
+    setting, _ = toy
+    page = tmp_path / "paper.md"
+    page.write_text(report.PAGE.read_text())
+    report.fill(setting.out, page)
+    first = page.read_text()
+    report.fill(setting.out, page)
+    assert page.read_text() == first
+    assert "| JD-GP(10) | ours | 0." in first
+    assert "| KOS | 5 |" in first.split("<!-- concentration -->")[1]
+    page.write_text("nothing")
+    with pytest.raises(ValueError, match="no place for figure1"):
+        report.fill(setting.out, page)
+    assert page.read_text() == "nothing"
 
 
 def test_comparison_marks_what_is_far_from_the_authors():
