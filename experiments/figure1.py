@@ -56,7 +56,7 @@ def draw(table: Results, setting: Setting) -> None:
                 theirs = known[algorithm]
                 plots.theirs(ax, [x / 1000 for x in theirs], [mean for mean, _, _ in theirs.values()], algorithm)
             ax.set(title=title, xlabel="documents, in thousands", ylabel=r"$\ell_1$ error", ylim=(0, None))
-        plots.legend(axes[0])
+        plots.legend(axes[0], 6)
 
 
 def report(table: Results) -> str:

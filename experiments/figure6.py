@@ -25,7 +25,7 @@ def draw(table: Results, setting: Setting) -> None:
                 plots.ours(ax, [x / 1000 for x in line], list(line.values()), algorithm)
             title = rf"$\ell_{column[1]}$ error"
             ax.set(title=title, xlabel="documents, in thousands", ylabel=title, ylim=(0, None))
-        axes[0].legend()
+        plots.legend(axes[0], authors=False)
 
 
 def report(table: Results) -> str:

@@ -58,11 +58,14 @@ def theirs(ax: Any, x: Sequence[float], means: Sequence[float], label: str, **ch
     ax.plot(x, means, **(_look(label) | {"linestyle": "--", "marker": "", "linewidth": 0.8, "alpha": 0.8}) | changes)
 
 
-def legend(ax: Any) -> None:
-    """Explain the lines; the dashed ones are the authors'."""
+def legend(ax: Any, columns: int = 5, authors: bool = True) -> None:
+    """Explain the lines of a panel below the whole figure; the dashed ones are the authors'."""
     handles, labels = ax.get_legend_handles_labels()
-    (dashed,) = ax.plot([], [], "--", color="#666666", linewidth=0.8)
-    ax.legend([*handles, dashed], [*labels, "authors"], handlelength=2.2)
+    if authors:
+        (dashed,) = ax.plot([], [], "--", color="#666666", linewidth=0.8)
+        handles, labels = [*handles, dashed], [*labels, "authors"]
+    if handles:
+        ax.figure.legend(handles, labels, loc="outside lower center", ncols=columns, handlelength=2.2)
 
 
 def _look(label: str) -> dict[str, Any]:

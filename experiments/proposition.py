@@ -125,7 +125,7 @@ def draw(table: Results, setting: Setting) -> None:
             if line:
                 _rates(ax, line, varied)
             ax.set(xlabel=labels[varied], ylabel="error of S, scaled", xscale="log", yscale="log")
-        axes[0].legend()
+        plots.legend(axes[-1], 3, authors=False)
 
 
 def _rates(ax: Any, line: dict[Case, list[float]], varied: str) -> None:
@@ -140,8 +140,6 @@ def _rates(ax: Any, line: dict[Case, list[float]], varied: str) -> None:
         logs = np.log([rate(case, corrected) for case in line])
         x = [position(case, varied) for case in line]
         ax.plot(x, np.exp(logs + (measured - logs).mean()), style, color="#666666", linewidth=1, label=label)
-        if corrected:
-            ax.legend()
 
 
 def report(table: Results) -> str:

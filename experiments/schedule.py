@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -23,6 +25,15 @@ def engine() -> ThreadEngine:
 def _start(threads: int) -> None:
     global _threads  # noqa: PLW0603  it is the worker process' own
     _threads = threads
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended: a killed run must not leave others behind."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _timed(function: Callable[..., list[Row]], args: tuple[Any, ...]) -> tuple[list[Row], float]:
