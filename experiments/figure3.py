@@ -269,7 +269,8 @@ def _beside(table: Results) -> str:
             shown = []
             for name in lines:
                 ours = [score for (k, _), score in cells[name].items() if k == K]
-                theirs = [known[data, K, number, name] for number in range(1, 6)]
+                folds = [number for k, number in cells[name] if k == K] or range(1, 6)
+                theirs = [known[data, K, number, name] for number in folds]
                 mark = "" if not ours or min(theirs) <= np.mean(ours) <= max(theirs) else " °"
                 shown += [f"{np.mean(ours):.3f}{mark}" if ours else "", f"{np.mean(theirs):.3f}"]
             if any(shown[::2]):
