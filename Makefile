@@ -29,7 +29,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks quality
 
 paper: $(VENV)/.paper
-	$(BIN)/python -m experiments all
+	$(BIN)/python -m experiments all --jobs 2
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/build.py

@@ -1,9 +1,9 @@
-"""What the experiments share: data, results that survive a kill, and a look."""
+"""What the experiments share: how they are run, data, and results that survive a kill."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +12,10 @@ import scipy.sparse as sp
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
+CACHE = ROOT / "experiments" / "cache"  # what is learned once and too large to keep in the repository
+
+Key = tuple[Any, ...]
+Row = dict[str, Any]
 
 
 class Setting(NamedTuple):
@@ -20,13 +24,52 @@ class Setting(NamedTuple):
     out: Path
     quick: bool = False
     toy: bool = False  # sizes for the tests: says nothing about the paper
+    cache: Path = CACHE
 
 
 class Task(NamedTuple):
-    """One row of a result: what it is called, and the call that gives its other columns."""
+    """Some rows of a result, and the call that gives their other columns.
 
-    key: tuple[Any, ...]
-    run: Callable[[], dict[str, Any]]
+    Attributes
+    ----------
+    keys : tuple of keys
+        What the rows are called.
+    function : callable
+        Of module level, so that another process can call it: returns one dictionary for each key.
+    args : tuple
+    needs : key, optional
+        A row of the same table that must be there first; the function gets it as its last argument.
+    """
+
+    keys: tuple[Key, ...]
+    function: Callable[..., list[Row]]
+    args: tuple[Any, ...]
+    needs: Key | None = None
+
+
+class Experiment(NamedTuple):
+    """A figure or table of the paper.
+
+    Attributes
+    ----------
+    name : str
+    path : Path
+        Its CSV file; two experiments may share one.
+    keys : tuple of str
+        The columns that name a row.
+    tasks : list of Task
+    finish : callable
+        Draws and tabulates what is in the results.
+    alone : bool
+        Whether its tasks measure time, and so run one by one with all threads.
+    """
+
+    name: str
+    path: Path
+    keys: tuple[str, ...]
+    tasks: list[Task]
+    finish: Callable[[Results], None]
+    alone: bool = False
 
 
 def need(*parts: str) -> Path:
@@ -37,17 +80,16 @@ def need(*parts: str) -> Path:
     return path
 
 
+def counts(name: str) -> sp.csr_matrix:
+    """Return one of the authors' corpora."""
+    return sp.load_npz(need("datasets", name, "counts.npz")).tocsr()
+
+
 def fold(name: str, number: int) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     """Return the authors' training and test documents of a corpus."""
-    X = sp.load_npz(need("datasets", name, "counts.npz")).tocsr()
+    X = counts(name)
     with np.load(need("datasets", name, "folds.npz")) as folds:
         return X[folds[f"train_{number}"]], X[folds[f"test_{number}"]]
-
-
-def parameters(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return D (words x topics) and c that the authors sampled from."""
-    with np.load(need("paper", f"params_{name}.npz")) as found:
-        return found["D"], found["c"]
 
 
 def authors(table: str) -> list[dict[str, str]]:
@@ -57,7 +99,9 @@ def authors(table: str) -> list[dict[str, str]]:
 
 
 class Results:
-    """A CSV file that rows are added to one by one, so that a killed run goes on where it was.
+    """A CSV file that rows are added to task by task, so that a killed run goes on where it was.
+
+    What differs from run to run, the seconds, goes to a file beside it: the CSV file is the same every time.
 
     Parameters
     ----------
@@ -68,32 +112,34 @@ class Results:
 
     def __init__(self, path: Path, keys: Sequence[str]) -> None:
         self.path = path
+        self.times = path.with_name(f"{path.stem}_seconds.csv")
         self.keys = tuple(keys)
-        self.rows: dict[tuple[str, ...], dict[str, str]] = {}
-        if path.exists():
-            with path.open(newline="") as file:
-                for row in csv.DictReader(file):
-                    if None not in row.values():  # a line cut off by a kill
-                        self.rows[tuple(row[key] for key in self.keys)] = row
+        self.rows = self._read(path)
+        self.seconds = self._read(self.times)
 
-    def has(self, key: tuple[Any, ...]) -> bool:
-        return tuple(map(str, key)) in self.rows
+    def _read(self, path: Path) -> dict[tuple[str, ...], dict[str, str]]:
+        if not path.exists():
+            return {}
+        with path.open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if None not in row.values()]  # not a line that was cut off
+        return {tuple(row[key] for key in self.keys): row for row in rows}
 
-    def add(self, key: tuple[Any, ...], values: dict[str, Any]) -> None:
-        """Add a row and write the file anew, under another name first: there is never half a file."""
-        row = dict(zip(self.keys, map(str, key), strict=True)) | {k: _written(v) for k, v in values.items()}
-        self.rows[tuple(map(str, key))] = row
-        self.write()
+    def has(self, *keys: Key) -> bool:
+        return all(tuple(map(str, key)) in self.rows for key in keys)
 
-    def write(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        columns = list(dict.fromkeys(name for row in self.rows.values() for name in row))
-        temporary = self.path.with_name(f".{self.path.name}.tmp")
-        with temporary.open("w", newline="") as file:
-            writer = csv.DictWriter(file, columns)
-            writer.writeheader()
-            writer.writerows(self.rows[key] for key in sorted(self.rows, key=_natural))
-        temporary.replace(self.path)
+    def get(self, key: Key) -> dict[str, str]:
+        return self.rows[tuple(map(str, key))]
+
+    def add(self, keys: Sequence[Key], rows: Sequence[Row], task_seconds: float) -> None:
+        """Add the rows of a task and write the files anew, under other names first: there is never half a file."""
+        for key, values in zip(keys, rows, strict=True):
+            named = dict(zip(self.keys, map(str, key), strict=True))
+            found = tuple(named.values())
+            seconds = {"seconds": values.get("seconds", np.nan), "task_seconds": task_seconds / len(keys)}
+            self.rows[found] = named | {k: _written(v) for k, v in values.items() if k != "seconds"}
+            self.seconds[found] = named | {k: f"{v:.3f}" for k, v in seconds.items()}
+        _write(self.times, self.seconds)
+        _write(self.path, self.rows)
 
     def select(self, **wanted: Any) -> list[dict[str, str]]:
         rows = (self.rows[key] for key in sorted(self.rows, key=_natural))
@@ -102,13 +148,17 @@ class Results:
     def values(self, column: str, **wanted: Any) -> list[float]:
         return [float(row[column]) for row in self.select(**wanted)]
 
-    def fill(self, tasks: Iterable[Task], title: str) -> None:
-        """Run the tasks whose rows are missing, with a bar."""
-        from rich.progress import track
 
-        missing = [task for task in tasks if not self.has(task.key)]
-        for task in track(missing, description=title, disable=not missing):
-            self.add(task.key, task.run())
+def _write(path: Path, rows: dict[tuple[str, ...], dict[str, str]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ordered = [rows[key] for key in sorted(rows, key=_natural)]
+    columns = list(dict.fromkeys(name for row in ordered for name in row))
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(ordered)
+    temporary.replace(path)
 
 
 def _written(value: Any) -> str:
