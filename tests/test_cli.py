@@ -224,3 +224,65 @@ def test_texts_are_counted_with_the_words_of_the_model(tmp_path):
     cats = [{word for word, _ in topic} for topic in model.topics(3)].index({"cat", "dog", "fur"})
     assert theta[0].argmax() == cats != theta[1].argmax()
     np.testing.assert_allclose(theta[2], model.concentration_ / model.concentration_.sum())
+
+
+def test_usage_errors_are_one_line_and_codes_tell_them_apart(tmp_path):
+    for arguments, message in (
+        (("fit", "x"), "Missing option '-k' / '--topics'. See: momentopic fit --help"),
+        (("fit", "x", "-k", 0, "-o", "m"), "Invalid value for '-k'"),
+        (("nonsense",), "No such command 'nonsense'"),
+        (("topics", "m", "--nonsense"), "No such option: --nonsense"),
+        (
+            ("fit", tmp_path, "-k", 2, "-o", tmp_path / "m", "--stop-words", "klingon"),
+            "no list of stop words for 'klin",
+        ),
+        (("fit", tmp_path, "-k", 2, "-o", tmp_path / "m"), "has no .txt files"),
+    ):
+        done = run(*arguments, code=2)
+        assert message in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert not done.stdout
+    assert run("--version").stdout.startswith("momentopic 0.")
+    assert run(code=2).stdout.count("Usage") == 1
+    for command in ("fit", "topics", "transform", "evaluate", "simulate", "demo"):
+        shown = run(command, "--help").stdout
+        assert f"$ momentopic {command}" in shown
+
+
+def test_json_for_scripts(simulated, tmp_path):
+    x = simulated / "x.npz"
+    fitted = json.loads(run("fit", x, "-k", 3, "-o", tmp_path / "m", "--json").stdout)
+    assert fitted["documents"] == 4000
+    assert fitted["n_topics"] == 3
+    assert fitted["seconds"]["refinement"] > 0
+    model = load(tmp_path / "m")
+    topics = json.loads(run("topics", tmp_path / "m", "-n", 2, "--json").stdout)["topics"]
+    assert [list(topic["words"].items()) for topic in topics] == model.topics(2)
+    assert [topic["topic"] for topic in topics] == [0, 1, 2]
+    sp.save_npz(tmp_path / "few.npz", sp.load_npz(x)[:40])
+    scored = json.loads(run("evaluate", tmp_path / "m", tmp_path / "few.npz", "--json").stdout)
+    expected = heldout.chib(sp.load_npz(x)[:40], model.components_, model.concentration_, random_state=0)
+    assert scored["bits_per_token"] == expected.bits_per_token
+    done = json.loads(run("transform", tmp_path / "m", x, "-o", tmp_path / "t.npy", "--json").stdout)
+    assert done == {"output": str(tmp_path / "t.npy"), "documents": 4000, "n_topics": 3}
+
+
+def test_raw_texts_with_labels_from_fit_to_transform(tmp_path):
+    rng = np.random.default_rng(0)
+    themes = [["cat", "dog", "fur"], ["star", "moon", "sky"]]
+    rows = [f"{i % 2};{' '.join(rng.choice(themes[i % 2], size=rng.integers(3, 40)))}" for i in range(200)]
+    (tmp_path / "train.csv").write_text("\n".join(["side;body", *rows, "1;zzz"]))
+    done = run("fit", tmp_path / "train.csv", "--text", "body", "--label", "side", "-k", 2, "-o", tmp_path / "m",
+               "--max-df", "1.0", "--ngrams", 2)  # fmt: skip
+    assert done.stderr.startswith("momentopic: warning: 1 of the 201 documents")
+    assert len(done.stderr.strip().splitlines()) == 1
+    model = load(tmp_path / "m")
+    assert model.text_settings_.ngram_range == (1, 2)
+    (tmp_path / "new.csv").write_text("body\ncat dog\n")
+    run("transform", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "t.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "t.npy"), model.transform(["cat dog"]))
+    (tmp_path / "other.jsonl").write_text('{"content": "cat dog"}\n')
+    assert "no column 'body'" in run("transform", tmp_path / "m", tmp_path / "other.jsonl", "-o", tmp_path / "u.npy",
+                                     code=2).stderr  # fmt: skip
+    run("transform", tmp_path / "m", tmp_path / "other.jsonl", "--text", "content", "-o", tmp_path / "u.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "u.npy"), np.load(tmp_path / "t.npy"))

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from momentopic import documents, heldout
 from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus
+from momentopic.corpus.frames import is_texts
 from momentopic.engine import Engine, get_engine
 from momentopic.exceptions import RankError
 from momentopic.moments import Moments, dica_moments, lda_moments
@@ -89,6 +90,10 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         M, the number of words.
     feature_names_in_ : array of str
         The words, if X was a DataFrame or a Corpus with a vocabulary.
+    text_settings_ : TextSettings or None
+        How the counts were made of texts, if they were: `transform` then takes texts.
+    training_data_ : dict
+        The number of documents and tokens, and the name, of the corpus that the model was fitted on.
 
     Examples
     --------
@@ -151,8 +156,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         Parameters
         ----------
-        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M)
-            Counts, documents x words: whole numbers, at least 3 documents.
+        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M), or list of str
+            Counts, documents x words: whole numbers, at least 3 documents. Texts are counted by `Corpus.from_texts`.
         y : ignored
 
         Returns
@@ -188,6 +193,7 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 with steps.step("refinement"):
                     refined = self._refined(corpus, solution, engine, seed, steps)
         self._keep(solution, refined, moments.mean_length)
+        self.text_settings_, self.training_data_ = corpus.settings, corpus.summary()
         self.timings_ = steps.seconds
         return self
 
@@ -201,7 +207,7 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 n_sweeps=self.n_sweeps,
                 smoothing=self.smoothing,
                 random_state=seed,
-                callback=steps.sweep,
+                callback=steps.settling,
             )
         c = np.resize(solution.concentration, self.n_components)
         start = Refined(topics, c, 0.0, 0, 0, True)
@@ -250,8 +256,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         Parameters
         ----------
-        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M)
-            Counts of the words the model was fitted on.
+        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M), or list of str
+            Counts of the words the model was fitted on, or texts, which are counted as those of the fit were.
         """
         return self._proportions(X)[0]
 
@@ -260,8 +266,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         Parameters
         ----------
-        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M)
-            Counts of the words the model was fitted on.
+        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M), or list of str
+            Counts of the words the model was fitted on, or texts, which are counted as those of the fit were.
         """
         check_is_fitted(self)
         if self.rate_ is None:
@@ -287,6 +293,24 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             corpus, self.components_, self.concentration_, smoothing=0.01, engine=get_engine(self.engine)
         )
         return result.bits_per_token
+
+    def count(self, texts: Any) -> Corpus:
+        """Count the model's words in texts, with the settings of the texts it was fitted on.
+
+        Parameters
+        ----------
+        texts : iterable of str, str or Path
+            Texts, or the path of a file or folder of texts or counts (see `Corpus.from_file`), which is read with the
+            columns of the fit.
+
+        Returns
+        -------
+        Corpus
+        """
+        from momentopic.corpus.known import count_known, read_known
+
+        check_is_fitted(self)
+        return read_known(self, texts) if isinstance(texts, str | Path) else count_known(self, texts)
 
     def topics(self, n_words: int = 10, *, feature_names: Sequence[str] | None = None) -> list[list[tuple[str, float]]]:
         """Return the most probable words of each topic with their probabilities.
@@ -337,6 +361,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             raise ValueError("n_projections is for projections='random'")
 
     def _as_corpus(self, X: Any) -> Corpus:
+        if is_texts(X):
+            X = Corpus.from_texts(X)
         if isinstance(X, Corpus):
             self.n_features_in_ = X.shape[1]
             if X.vocabulary is not None:
@@ -350,6 +376,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _as_known_corpus(self, X: Any) -> Corpus:
         """Return documents to be asked about: of the words of the fit, and possibly all empty."""
+        if is_texts(X):
+            X = self.count(X)
         if not isinstance(X, Corpus):
             X = validate_data(self, X, accept_sparse=True, dtype="numeric", ensure_all_finite=False, reset=False)
             return Corpus(X, empty_ok=True)
