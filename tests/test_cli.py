@@ -146,14 +146,16 @@ def test_interrupting_a_fit_leaves_no_half_written_model(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
 
 
-def test_demo_finds_topics_in_the_docstrings_of_this_machine():
-    done = run("demo", "-k", 10)
+def test_demo_finds_topics_in_the_docstrings_of_this_machine(tmp_path):
+    done = run("demo", "-k", 10, "--report", tmp_path / "demo.html")
     lines = done.stdout.splitlines()
     assert "docstrings of" in done.stdout
     assert sum("%" in line for line in lines) == 10
     assert "scipy." in done.stdout
-    assert "whitening" in lines[-1]
-    assert lines[-1].endswith("s in all")
+    assert "whitening" in lines[-2]
+    assert lines[-2].endswith("s in all")
+    assert lines[-1] == f"Look at them: {tmp_path / 'demo.html'}"
+    assert "scipy." in (tmp_path / "demo.html").read_text()
 
 
 def test_module_tokens_are_the_planted_ones():
@@ -244,7 +246,7 @@ def test_usage_errors_are_one_line_and_codes_tell_them_apart(tmp_path):
         assert not done.stdout
     assert run("--version").stdout.startswith("momentopic 0.")
     assert run(code=2).stdout.count("Usage") == 1
-    for command in ("fit", "topics", "transform", "evaluate", "simulate", "demo"):
+    for command in ("fit", "topics", "report", "spectrum", "transform", "evaluate", "simulate", "demo"):
         shown = run(command, "--help").stdout
         assert f"$ momentopic {command}" in shown
 
@@ -286,3 +288,52 @@ def test_raw_texts_with_labels_from_fit_to_transform(tmp_path):
                                      code=2).stderr  # fmt: skip
     run("transform", tmp_path / "m", tmp_path / "other.jsonl", "--text", "content", "-o", tmp_path / "u.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "u.npy"), np.load(tmp_path / "t.npy"))
+
+
+def test_report_and_spectrum(tmp_path):
+    rng = np.random.default_rng(0)
+    themes = [["cat", "dog", "fur"], ["star", "moon", "sky"]]
+    rows = [
+        {
+            "body": " ".join(rng.choice(themes[i % 2], size=rng.integers(3, 40))),
+            "side": "ab"[i % 2],
+            "year": 1990 + i % 4,
+        }
+        for i in range(200)
+    ]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    x, m = tmp_path / "x.jsonl", tmp_path / "m"
+    done = run("fit", x, "--text", "body", "--label", "side", "-k", 2, "-o", m, "--max-df", "1.0", "--report",
+               tmp_path / "fit.html")  # fmt: skip
+    assert done.stdout.splitlines()[-1] == f"report in {tmp_path / 'fit.html'}"
+    run("report", m, x)
+    assert '"labels":{"names":["a","b"]' in (tmp_path / "m.html").read_text()
+    assert (tmp_path / "m.html").read_text() == (tmp_path / "fit.html").read_text()
+    run("report", m, x, "--date", "year", "--title", "A <title>", "-o", tmp_path / "dated.html")
+    page = (tmp_path / "dated.html").read_text()
+    assert '"names":["1990","1991","1992","1993"]' in page
+    assert "A &lt;title&gt;" in page
+    assert json.loads(run("report", m, "--json", "-o", tmp_path / "alone.html").stdout)["bytes"] > 10_000
+    found = json.loads(run("spectrum", x, "--text", "body", "--max-df", "1.0", "--json").stdout)
+    assert found["supported"] == 2
+    shown = run("spectrum", x, "--text", "body", "--max-df", "1.0", "--plot", tmp_path / "s.png").stdout
+    assert "The corpus supports" in shown
+    assert (tmp_path / "s.png").stat().st_size > 5000
+    for arguments, message in (
+        (("report", m, x, "-o", tmp_path / "no" / "r.html"), "there is no folder"),
+        (("report", m, tmp_path / "absent.jsonl", "-o", tmp_path / "r.html"), "there is no file or folder"),
+        (("report", m, x, "--date", "month", "-o", tmp_path / "r.html"), "no column 'month' for the date"),
+        (("fit", x, "-k", 2, "-o", tmp_path / "n", "--report", tmp_path), "it is a folder"),
+        (("fit", x, "-k", 2, "-o", tmp_path / "n"), "no column 'text' for the text (it has: body, side, year)"),
+        (("spectrum", x, "--text", "body", "--plot", tmp_path / "s.doc"), "written as .png, .svg or .pdf"),
+    ):
+        done = run(*arguments, code=2)
+        assert message in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.glob("r*"))
+    assert not (tmp_path / "n").exists()
+
+
+def test_shell_completion_can_be_shown():
+    done = run("--show-completion", "bash")
+    assert "complete" in done.stdout

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from momentopic import documents, heldout
+from momentopic import __version__, documents, heldout
 from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.frames import is_texts
@@ -26,9 +26,10 @@ from momentopic.progress import Steps
 from momentopic.recover import rate
 from momentopic.refine import Refined, refine_collapsed, split_topics, variational_lda
 from momentopic.solve import Solution, solve
+from momentopic.views import Views
 
 
-class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Topics of a corpus by the method of moments (Podosinnikova, Bach and Lacoste-Julien, NIPS 2015).
 
     A topic model is a discrete independent component analysis: the second- and third-order cumulants of the counts,
@@ -93,7 +94,7 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     text_settings_ : TextSettings or None
         How the counts were made of texts, if they were: `transform` then takes texts.
     training_data_ : dict
-        The number of documents and tokens, and the name, of the corpus that the model was fitted on.
+        What it was fitted on (the name and the numbers of documents and tokens), and by which version.
 
     Examples
     --------
@@ -193,7 +194,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 with steps.step("refinement"):
                     refined = self._refined(corpus, solution, engine, seed, steps)
         self._keep(solution, refined, moments.mean_length)
-        self.text_settings_, self.training_data_ = corpus.settings, corpus.summary()
+        self.text_settings_ = corpus.settings
+        self.training_data_ = {**corpus.summary(), "momentopic_version": __version__}
         self.timings_ = steps.seconds
         return self
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from momentopic.cli import demo, documents, fit, simulate, topics
+from momentopic.cli import demo, documents, fit, report, simulate, spectrum, topics
 
 _EPILOG = (
     "Begin with: momentopic fit texts.csv -k 20 -o model --report topics.html. "
@@ -25,6 +25,8 @@ app = typer.Typer(
 for function, examples in (
     (fit.fit, fit.EXAMPLES),
     (topics.topics, topics.EXAMPLES),
+    (report.report, report.EXAMPLES),
+    (spectrum.spectrum, spectrum.EXAMPLES),
     (documents.transform, documents.TRANSFORM_EXAMPLES),
     (documents.evaluate, documents.EVALUATE_EXAMPLES),
     (simulate.simulate, simulate.EXAMPLES),

@@ -6,7 +6,7 @@ import json
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,14 @@ def counting_blocks(text: str) -> Iterator[Engine]:
 
     with Steps(verbose=1) as steps, steps.step(text):
         yield ThreadEngine(progress=steps.block)
+
+
+def working(text: str) -> AbstractContextManager[object]:
+    """Show on a terminal that something is going on."""
+    from rich.console import Console
+
+    screen = Console(stderr=True)
+    return screen.status(text) if screen.is_terminal else nullcontext()
 
 
 def known_corpus(fitted: DiscreteICA, path: Path, columns: Columns | None = None, encoding: str = "utf-8") -> Corpus:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from momentopic.cli import options
-from momentopic.cli.console import print_json, print_seconds, reading, say
+from momentopic.cli.console import print_json, print_seconds, reading, say, working
 
 EXAMPLES = (
     "momentopic fit articles.csv --text body --label section --date published -k 30 -o model",
@@ -86,14 +86,18 @@ def fit(
         Refinement, typer.Option(help="What follows the moment solution.", rich_help_panel=_METHOD)
     ] = Refinement.collapsed,
     threads: Annotated[int | None, typer.Option(help="Threads (default: all cores).", min=1)] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write a report: an .html file.")] = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
     """Find the topics of a corpus and save them."""
     from momentopic import Corpus, DiscreteICA, persist
     from momentopic.engine import ThreadEngine
+    from momentopic.report.page import check_report_destination
 
     persist.check_destination(output)  # before any work
+    if report is not None:
+        check_report_destination(report)
     settings: Any = options.text_settings(stop_words, min_df, max_df, max_features, ngrams, email, token_pattern)
     with reading(input) as progress:
         corpus = Corpus.from_file(
@@ -112,11 +116,17 @@ def fit(
             warnings.filterwarnings("ignore", message=r"\d+ of \d+ documents are empty")
         model.fit(corpus)
     model.save(output)
+    if report is not None:
+        with working("writing the report"):
+            model.report(report, corpus)
     if as_json:
         print_json(
-            {"model": str(output), "n_topics": k, "converged": model.converged_, **model.training_data_,
-             "words": corpus.shape[1], "seconds": model.timings_}
+            {"model": str(output), "report": None if report is None else str(report), "n_topics": k,
+             "converged": model.converged_, **model.training_data_, "words": corpus.shape[1],
+             "seconds": model.timings_}
         )  # fmt: skip
         return
     print_seconds(model.timings_)
     say(f"{k} topics in {output}; see them with: momentopic topics {output}")
+    if report is not None:
+        say(f"report in {report.resolve()}")

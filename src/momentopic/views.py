@@ -1,0 +1,105 @@
+"""Ways to look at a fitted model: report, figures, tables. All of them keep the numbers of the topics."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from momentopic.exceptions import MissingPackageError
+
+if TYPE_CHECKING:
+    from momentopic.choosing import Spectrum
+    from momentopic.corpus import Corpus
+
+_REPR_WORDS = 10
+
+
+class Views:
+    """What `DiscreteICA` has for people to look at; whatever it needs is imported when it is first asked for."""
+
+    def report(self, path: str | Path, corpus: Corpus | None = None, **options: Any) -> Path:
+        """Write the model as one HTML file to look at and send around. See `momentopic.report.write_report`."""
+        from momentopic.report import write_report
+
+        self._check_fitted()
+        return write_report(self, path, corpus, **options)
+
+    def plot_topics(self, n_words: int = 8, topics: Any = None) -> Any:
+        """Draw the most probable words of topics with matplotlib. See `momentopic.plots.plot_topics`."""
+        from momentopic.plots import plot_topics
+
+        self._check_fitted()
+        return plot_topics(self, n_words, topics)
+
+    def plot_spectrum(self, spectrum: Spectrum | None = None) -> Any:
+        """Draw the eigenvalues of S, with the noise floor if a `momentopic.spectrum` is given."""
+        from momentopic.plots import plot_spectrum
+
+        self._check_fitted()
+        return plot_spectrum(self if spectrum is None else spectrum)
+
+    def plot_map(self, n_words: int = 3) -> Any:
+        """Draw the topics on a map: near each other if they use the same words. See `momentopic.plots.plot_map`."""
+        from momentopic.plots import plot_map
+
+        self._check_fitted()
+        return plot_map(self, n_words)
+
+    def to_pyldavis(self, corpus: Corpus, n_words: int = 30) -> dict[str, Any]:
+        """Return the prepared data of pyLDAvis as its dictionary. See `momentopic.pyldavis.prepared_data`."""
+        from momentopic.pyldavis import prepared_data
+
+        self._check_fitted()
+        return prepared_data(self, corpus, n_words)
+
+    def to_frame(self, n_words: int = 10) -> Any:
+        """Return the most probable words of the topics as a pandas DataFrame.
+
+        Parameters
+        ----------
+        n_words : int
+            Words to a topic.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With columns topic, share (of the prior), rank (from 1), word and probability.
+        """
+        self._check_fitted()
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingPackageError("pandas", "plot", "to make data frames") from error
+        model: Any = self
+        shares = model.concentration_ / model.concentration_.sum()
+        rows = [
+            (k, float(shares[k]), rank, word, probability)
+            for k, words in enumerate(model.topics(n_words))
+            for rank, (word, probability) in enumerate(words, start=1)
+        ]
+        return pd.DataFrame(rows, columns=["topic", "share", "rank", "word", "probability"])
+
+    def _repr_html_(self) -> str:
+        """Show the topics of a fitted model in a notebook."""
+        model: Any = self
+        if not hasattr(self, "components_"):
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        shares = model.concentration_ / model.concentration_.sum()
+        rows = "".join(
+            f"<tr><th>{k}</th><td>{share:.1%}</td>"
+            f"<td style='text-align: left'>{html.escape(' '.join(word for word, _ in words))}</td></tr>"
+            for k, (share, words) in enumerate(zip(shares, model.topics(_REPR_WORDS), strict=True))
+        )
+        return (
+            f"<p><code>{html.escape(repr(self))}</code></p>"
+            f"<table><thead><tr><th>topic</th><th>share</th><th>words</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def _check_fitted(self) -> None:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
