@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from momentopic import Corpus, simulate, spectrum
-from momentopic.choosing import heldout_block
+from momentopic.choosing import heldout_block, thinned
 from momentopic.engine import ThreadEngine
 from momentopic.moments import dica_moments
 
@@ -50,11 +50,12 @@ def test_independent_words_have_no_topics():
 def test_the_values_are_what_they_are_called():
     X = simulate.gamma_poisson(planted_topics(40, 3), np.full(3, 0.3), 400, mean_length=50)
     found = spectrum(X, 10)
-    dense = X.toarray()
+    dense = thinned(Corpus(X), np.random.default_rng(0)).counts.toarray()
     S = np.cov(dense.T) - np.diag(dense.mean(axis=0))
     np.testing.assert_allclose(found.eigenvalues, np.linalg.eigvalsh(S)[::-1][:10], rtol=1e-2, atol=1e-4)
     U = np.linalg.qr(np.random.default_rng(0).normal(size=(40, 4)))[0]
-    moments, corpus = dica_moments(X), Corpus(X)
+    corpus = Corpus(dense)
+    moments = dica_moments(corpus)
     total, squares = ThreadEngine(1).sum(heldout_block, corpus, U, moments.mean @ U)
     z = dense - dense.mean(axis=0)
     terms = (z @ U) ** 2 - dense @ U**2
@@ -66,7 +67,7 @@ def test_the_values_are_what_they_are_called():
 def test_the_floor_is_the_size_of_the_error():
     """(S_1 - S_2) / 2 must be as large as the error of S itself, which is known where the truth is."""
     D, c = planted_topics(60, 3), np.full(3, 0.4)
-    many = [simulate.gamma_poisson(D, c, 1500, mean_length=50, random_state=seed) for seed in range(8)]
+    many = [simulate.lda_fixed(D, c, 1500, length=50, random_state=seed) for seed in range(8)]  # none to be thinned
     truth = dica_moments(sp.vstack(many).tocsr())
     errors, floors = [], []
     for X in many:
@@ -82,6 +83,28 @@ def test_the_same_every_time_whatever_the_threads():
     np.testing.assert_array_equal(first.heldout, second.heldout)
     assert first.floor == second.floor
     assert spectrum(X, 10, random_state=1).floor != first.floor
+
+
+def test_thinned_documents_keep_their_topics():
+    D = np.eye(3)[[0, 0, 1, 2]] / [2, 1, 1]
+    alpha = np.tile([4.0, 1, 0], (400, 1)) * np.where(np.arange(400) % 4 == 0, 200, 10)[:, None]
+    X = simulate.dica(D, lambda rng, n: alpha[:n], 400, random_state=0)
+    corpus = thinned(Corpus(X), np.random.default_rng(0))
+    before, after = (np.asarray(counts.sum(axis=1)).ravel() for counts in (X, corpus.counts))
+    most = np.quantile(before, 0.75)
+    short = before <= most
+    np.testing.assert_array_equal(corpus.counts.toarray()[short], X.toarray()[short])
+    assert after[~short].mean() == pytest.approx(most, rel=0.02)
+    parts = corpus.counts.toarray()[~short].sum(axis=0)
+    np.testing.assert_allclose(parts / parts.sum(), [0.4, 0.4, 0.2, 0], atol=0.02)
+    tokens = sp.csr_matrix((2, 3), dtype=np.int32)
+    assert thinned(Corpus(tokens, empty_ok=True), np.random.default_rng(0)).counts.nnz == 0
+
+
+def test_a_few_very_long_documents_do_not_hide_the_topics():
+    X = simulate.gamma_poisson(planted_topics(100, 5), np.full(5, 0.3), 2000, mean_length=60).tolil()
+    X[:3] = np.random.default_rng(0).poisson(400, size=(3, 100))
+    assert spectrum(X.tocsr(), 20).supported in (5, 6)  # the long ones may make a topic of their own
 
 
 def test_what_cannot_be_measured_is_refused():

@@ -276,6 +276,7 @@ def test_texts_are_streamed():
 
 MESSAGE = """From: someone@example.org
 Subject: Re: engines
+Article-I.D.: usenet.C5t0
 X-Long: one
  two
 

@@ -14,6 +14,10 @@ it is there beyond doubt (three standard errors) and is more signal than noise: 
 again. (Any corpus of natural text has many directions that are there beyond doubt, since words come in bursts; and
 directions of noise hold a little of the topics whose own directions are not exact.)
 
+*Thinning.* A document counts in S with the square of its length, and a few long ones drown all others. So documents are
+first thinned, by drawing tokens at random, to the length that three quarters of them do not exceed: a thinned document
+has the topics it had (a thinned Poisson variable is Poisson), and the S of thinned documents as many eigenvalues.
+
 A corpus in which words are independent, given how long documents are, has one topic at most: the words' frequencies.
 """
 
@@ -27,6 +31,7 @@ import numpy as np
 
 from momentopic._types import FloatArray, IntArray
 from momentopic.corpus.blocks import Block, Corpus, as_corpus
+from momentopic.corpus.validate import document_lengths
 from momentopic.engine.base import Engine, get_engine
 from momentopic.moments import dica_moments
 from momentopic.moments.dica import DICAMoments
@@ -35,6 +40,7 @@ from momentopic.moments.eigen import Eigenpairs, largest_eigenpairs
 _TOLERANCE = 1e-3  # of the eigenpairs: far below the noise
 _STANDARD_ERRORS = 3.0  # a held-out direction must be so many above zero: of 100 directions of noise, 0.1 are
 _MORE_SIGNAL_THAN_NOISE = 0.5
+_THINNED_TO = 0.75  # the quantile of the lengths
 _LEAST_DOCUMENTS = 12
 
 
@@ -45,7 +51,7 @@ class Spectrum:
     Attributes
     ----------
     eigenvalues : array of shape (r,)
-        The largest eigenvalues of S of the whole corpus, descending.
+        The largest eigenvalues of S of the thinned corpus, descending.
     floor : float
         The largest eigenvalue that noise alone was seen to give.
     heldout : array of shape (r,)
@@ -100,7 +106,7 @@ def spectrum(
         How many times the documents are cut into random halves.
     engine : "auto", "threads" or an Engine
     random_state : int
-        Seeds the halves.
+        Seeds the thinning and the halves.
 
     Returns
     -------
@@ -116,12 +122,13 @@ def spectrum(
         raise ValueError(f"max_topics and n_splits must be at least 1, got {max_topics} and {n_splits}")
     r = min(max_topics, M)
     who = get_engine(engine)
+    rng = np.random.default_rng(random_state)
+    corpus = thinned(corpus, rng)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"\d+ of \d+ documents are empty")
         eigenvalues = _eigenpairs(dica_moments(corpus, engine=who), r).values
         floors: list[float] = []
         found, values, variances = [], [], []
-        rng = np.random.default_rng(random_state)
         for _ in range(n_splits):
             order = rng.permutation(N)
             halves = [_part(corpus, np.sort(rows)) for rows in (order[: N // 2], order[N // 2 : 2 * (N // 2)])]
@@ -142,6 +149,17 @@ def spectrum(
     supported = (heldout > _STANDARD_ERRORS * stderr) & (reproduced >= _MORE_SIGNAL_THAN_NOISE)
     certain = supported & (eigenvalues > floor)
     return Spectrum(eigenvalues, floor, heldout, stderr, reproduced, int(certain.sum()), int(supported.sum()))
+
+
+def thinned(corpus: Corpus, rng: np.random.Generator) -> Corpus:
+    """Return the corpus with random tokens left out of long documents: none is much longer than most."""
+    lengths = document_lengths(corpus.counts)
+    filled = lengths[lengths > 0]
+    most = np.quantile(filled, _THINNED_TO) if len(filled) else 0.0
+    kept = np.repeat(most / np.maximum(lengths, most + (most == 0)), np.diff(corpus.counts.indptr))
+    X = corpus.counts.astype(np.int64)
+    X.data = np.where(kept < 1, rng.binomial(X.data, kept), X.data)
+    return Corpus(X, empty_ok=True)
 
 
 def _part(corpus: Corpus, rows: IntArray) -> Corpus:

@@ -67,6 +67,8 @@ class Block:
 class Corpus:
     """A count matrix in memory, cut into row blocks.
 
+    Texts, tables and annotated matrices are read by `from_texts`, `from_file`, `from_frame` and `from_anndata`.
+
     Parameters
     ----------
     X : array-like or scipy sparse matrix, shape (N, M)
@@ -81,8 +83,6 @@ class Corpus:
         How the counts were made of texts. `DiscreteICA.fit` keeps it, so that texts can be transformed.
     name : str, optional
         What the corpus is called in a report.
-
-    Texts, tables and annotated matrices are read by `from_texts`, `from_file`, `from_frame` and `from_anndata`.
 
     Raises
     ------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_HEADER = re.compile(r"[A-Za-z][\w-]*:(\s|$)|[ \t]")  # a field, or the continuation of one
+_HEADER = re.compile(r"[A-Za-z][\w.-]*:(\s|$)|[ \t]")  # a field, or the continuation of one
 _QUOTED = re.compile(r"\s*[>|:}]|\s*[A-Za-z]{1,4}>")  # also with the initials of who is quoted
 _ATTRIBUTION = re.compile(
     r"\s*(in article\b|on .{0,120}\bwrote\b|.{0,200}\b(writes|wrote|said|says)\s*:\s*$)"

@@ -7,7 +7,7 @@
   const byId = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
   const number = new Intl.NumberFormat("en");
-  const percent = (x) => (x >= 0.0995 ? (100 * x).toFixed(0) : x >= 0.00995 ? (100 * x).toFixed(1) : (100 * x).toFixed(2)) + " %";
+  const percent = (x) => (x >= 0.0995 ? (100 * x).toFixed(0) : x >= 0.00995 ? (100 * x).toFixed(1) : x > 0 ? (100 * x).toFixed(2) : "0") + " %";
   const FIRST_LABELS = 12, FIRST_DOCUMENTS = 6, MOST_HITS = 12, LIST_WORDS = 8;
 
   let chosen = 0;
@@ -174,11 +174,12 @@
       rectangle.append(shape("title", {}, `${names[i]}: ${percent(share)} of ${number.format(documents[i])} documents`));
       parts.push(rectangle);
     });
-    const longest = Math.max(...names.map((name) => name.length));
+    const begins = names.map((name) => name.split("–")[0]);
+    const longest = Math.max(...begins.map((name) => name.length));
     const every = Math.max(1, Math.ceil((names.length * (longest * 7 + 14)) / (right - left)));
-    names.forEach((name, i) => {
+    begins.forEach((name, i) => {
       if (i % every === 0) {
-        parts.push(shape("text", { class: "axis", x: left + (i + 0.5) * width, y: bottom + 18, "text-anchor": i ? "middle" : "start" }, name));
+        parts.push(shape("text", { class: "axis", x: left + (i + 0.5) * width, y: bottom + 18, "text-anchor": "middle" }, name));
       }
     });
     svg.replaceChildren(...parts);
