@@ -337,3 +337,29 @@ def test_report_and_spectrum(tmp_path):
 def test_shell_completion_can_be_shown():
     done = run("--show-completion", "bash")
     assert "complete" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("x.csv", "text\ncafé\n".encode("latin-1"), (), "is not UTF-8 text"),
+        ("x.csv", b"body\ncats\n", (), "has no column 'text' for the text (it has: body)"),
+        ("x.jsonl", b'{"text": "cats and dogs"}\n', (), "the 1 text of"),
+        ("x.jsonl", b'{"text": "cats and dogs"}\n', ("--min-df", 1, "--max-df", 1.0), "at least 3 documents"),
+        (
+            "x.jsonl",
+            b'{"text": "cats"}\n{"text": 3}\n',
+            ("--min-df", 1),
+            "line 2 has no text in the column 'text' but 3",
+        ),
+        ("x.jsonl", b'{"text": "cats"}\n{"text": "do', ("--min-df", 1), "line 2 is not JSON"),
+        ("x.csv", b'text\n"cats and', ("--min-df", 1), "is not well-formed CSV"),
+        ("x.jsonl", b'{"text": "the"}\n' * 9, (), "cannot be counted"),
+    ],
+)
+def test_bad_texts_are_refused_in_one_line_and_leave_nothing(tmp_path, name, content, options, message):
+    (tmp_path / name).write_bytes(content)
+    done = run("fit", tmp_path / name, "-k", 2, "-o", tmp_path / "m", "--report", tmp_path / "r.html", *options, code=2)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -43,7 +43,7 @@ def commands(page):
 def data():
     """Real texts that are on every machine, with their packages as sections."""
     found = installed_docstrings(most_files=500)
-    texts, modules = found.texts[:1500], found.modules[:1500]
+    texts, modules = found.texts[:800], found.modules[:800]
     return texts, [module.split(".")[-1] for module in modules]
 
 

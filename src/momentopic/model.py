@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -195,7 +194,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                     refined = self._refined(corpus, solution, engine, seed, steps)
         self._keep(solution, refined, moments.mean_length)
         self.text_settings_ = corpus.settings
-        self.training_data_ = {**corpus.summary(), "momentopic_version": __version__}
+        self._training_data = {**corpus.summary(), "momentopic_version": __version__}
         self.timings_ = steps.seconds
         return self
 
@@ -314,33 +313,6 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self)
         return read_known(self, texts) if isinstance(texts, str | Path) else count_known(self, texts)
 
-    def topics(self, n_words: int = 10, *, feature_names: Sequence[str] | None = None) -> list[list[tuple[str, float]]]:
-        """Return the most probable words of each topic with their probabilities.
-
-        Parameters
-        ----------
-        n_words : int
-            Words to a topic, most probable first.
-        feature_names : sequence of str, optional
-            The M words, as from ``CountVectorizer.get_feature_names_out()``. By default `feature_names_in_`, or
-            "word0", "word1", ... where the model has seen no names.
-        """
-        check_is_fitted(self)
-        M = self.components_.shape[1]
-        names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = [f"word{m}" for m in range(M)]
-        if len(names) != M:
-            raise ValueError(f"{len(names)} feature names were given, but the model was fitted on {M} words")
-        if n_words < 1:
-            raise ValueError(f"n_words must be at least 1, got {n_words}")
-        # a stable sort: equally probable words stay in the order of the vocabulary
-        order = np.argsort(-self.components_, axis=1, kind="stable")[:, :n_words]
-        return [
-            [(str(names[m]), float(topic[m])) for m in words]
-            for topic, words in zip(self.components_, order, strict=True)
-        ]
-
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder; `momentopic.load` reads it. See `momentopic.persist`."""
         from momentopic.persist import save
@@ -415,6 +387,11 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self.rate_ = None if solution.rate is None else rate(self.concentration_, mean_length)
             self.n_iter_ = refined.n_expected + refined.n_sampled
             self.converged_ = refined.converged
+
+    @property
+    def training_data_(self) -> dict[str, Any]:
+        """What the model was fitted on, and by which version."""
+        return self._training_data
 
     @property
     def _n_features_out(self) -> int:

@@ -129,7 +129,7 @@ def load(path: str | Path) -> DiscreteICA:
             setattr(model, name, fitted[name])
         text_settings = description.get("text_settings")
         model.text_settings_ = None if text_settings is None else TextSettings.from_json(text_settings)
-        model.training_data_ = description.get("training_data", {})
+        model._training_data = description.get("training_data", {})
         K, M = arrays["components_"].shape
         consistent = (
             fitted["n_features_in_"] == M

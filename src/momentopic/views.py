@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from momentopic._types import FloatArray
 from momentopic.exceptions import MissingPackageError
 
 if TYPE_CHECKING:
@@ -17,6 +21,36 @@ _REPR_WORDS = 10
 
 class Views:
     """What `DiscreteICA` has for people to look at; whatever it needs is imported when it is first asked for."""
+
+    components_: FloatArray
+    concentration_: FloatArray
+
+    def topics(self, n_words: int = 10, *, feature_names: Sequence[str] | None = None) -> list[list[tuple[str, float]]]:
+        """Return the most probable words of each topic with their probabilities.
+
+        Parameters
+        ----------
+        n_words : int
+            Words to a topic, most probable first.
+        feature_names : sequence of str, optional
+            The M words, as from ``CountVectorizer.get_feature_names_out()``. By default `feature_names_in_`, or
+            "word0", "word1", ... where the model has seen no names.
+        """
+        self._check_fitted()
+        components = self.components_
+        M = components.shape[1]
+        names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"word{m}" for m in range(M)]
+        if len(names) != M:
+            raise ValueError(f"{len(names)} feature names were given, but the model was fitted on {M} words")
+        if n_words < 1:
+            raise ValueError(f"n_words must be at least 1, got {n_words}")
+        # a stable sort: equally probable words stay in the order of the vocabulary
+        order = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
+        return [
+            [(str(names[m]), float(topic[m])) for m in words] for topic, words in zip(components, order, strict=True)
+        ]
 
     def report(self, path: str | Path, corpus: Corpus | None = None, **options: Any) -> Path:
         """Write the model as one HTML file to look at and send around. See `momentopic.report.write_report`."""
@@ -71,25 +105,23 @@ class Views:
             import pandas as pd
         except ImportError as error:
             raise MissingPackageError("pandas", "plot", "to make data frames") from error
-        model: Any = self
-        shares = model.concentration_ / model.concentration_.sum()
+        shares = self.concentration_ / self.concentration_.sum()
         rows = [
             (k, float(shares[k]), rank, word, probability)
-            for k, words in enumerate(model.topics(n_words))
+            for k, words in enumerate(self.topics(n_words))
             for rank, (word, probability) in enumerate(words, start=1)
         ]
         return pd.DataFrame(rows, columns=["topic", "share", "rank", "word", "probability"])
 
     def _repr_html_(self) -> str:
         """Show the topics of a fitted model in a notebook."""
-        model: Any = self
         if not hasattr(self, "components_"):
             return f"<pre>{html.escape(repr(self))}</pre>"
-        shares = model.concentration_ / model.concentration_.sum()
+        shares = self.concentration_ / self.concentration_.sum()
         rows = "".join(
             f"<tr><th>{k}</th><td>{share:.1%}</td>"
             f"<td style='text-align: left'>{html.escape(' '.join(word for word, _ in words))}</td></tr>"
-            for k, (share, words) in enumerate(zip(shares, model.topics(_REPR_WORDS), strict=True))
+            for k, (share, words) in enumerate(zip(shares, self.topics(_REPR_WORDS), strict=True))
         )
         return (
             f"<p><code>{html.escape(repr(self))}</code></p>"

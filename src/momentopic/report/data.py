@@ -74,7 +74,7 @@ def prepare(
             "r": _round(radii[k]),
             "words": [number[int(m)] for m in candidates[k]],
             "phi": [_round(components[k, m]) for m in candidates[k]],
-            "coherence": None if coherent is None else _round(coherent.per_topic[k]),
+            "coherence": None if coherent is None else _round(np.nan_to_num(coherent.per_topic[k])),
         }
         for k in range(K)
     ]

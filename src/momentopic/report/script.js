@@ -444,7 +444,7 @@
   byId("summary").textContent = [
     typeof documents[1] === "number" ? `${number.format(documents[1])} documents` : null,
     `${number.format(data.card[0][1].find(([name]) => name.startsWith("words"))[1])} words`,
-    `${K} topics`,
+    K === 1 ? "1 topic" : `${K} topics`,
   ].filter(Boolean).join(" · ");
   drawMap();
   drawList();
