@@ -179,8 +179,9 @@ class _Counts:
             self._pack()
 
     def _pack(self) -> None:
-        indices, counts = (np.array(column, dtype=np.int32) for column in (self._indices, self._counts))
-        self._chunks.append((indices, counts, self.n_docs))
+        counts = np.array(self._counts, dtype=np.int32)
+        small = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))  # most counts are below 256
+        self._chunks.append((np.array(self._indices, dtype=np.int32), small, self.n_docs))
         self._indices, self._counts = array("i"), array("i")
 
     def frequencies(self) -> tuple[IntArray, IntArray]:
@@ -198,18 +199,19 @@ class _Counts:
         self._pack()
         lengths = np.frombuffer(self.lengths, dtype=np.int64)
         indptr = np.zeros(self.n_docs + 1, dtype=np.int64)
-        parts: list[tuple[IntArray, IntArray]] = []
+        n_kept = sum(int(np.count_nonzero(number[chunk] >= 0)) for chunk, _, _ in self._chunks)
+        indices, counts = np.empty(n_kept, dtype=np.int32), np.empty(n_kept, dtype=np.int32)
         first = 0
         self._chunks.reverse()
-        while self._chunks:
-            indices, counts, last = self._chunks.pop()
-            renumbered = number[indices].astype(np.int32)
+        while self._chunks:  # each is given back as soon as it is copied: there are never two copies of all
+            chunk, chunk_counts, last = self._chunks.pop()
+            renumbered = number[chunk]
             keep = renumbered >= 0
             ends = np.cumsum(lengths[first:last])
             indptr[first + 1 : last + 1] = indptr[first] + np.concatenate(([0], np.cumsum(keep)))[ends]
-            parts.append((renumbered[keep], counts[keep]))
+            place = slice(indptr[first], indptr[last])
+            indices[place], counts[place] = renumbered[keep], chunk_counts[keep]
             first = last
-        indices, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
         X = sp.csr_matrix((counts, indices, indptr), shape=(self.n_docs, n_words))
         X.sort_indices()
         return X
