@@ -32,10 +32,11 @@ paper: $(VENV)/.paper
 	$(BIN)/python -m experiments all --jobs 2
 
 docs: $(VENV)/.docs
-	$(BIN)/python docs/build.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
 
 clean:
-	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "momentopic needs Python 3.11 or later: make PYTHON=python3.11")'

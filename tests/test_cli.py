@@ -146,14 +146,16 @@ def test_interrupting_a_fit_leaves_no_half_written_model(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
 
 
-def test_demo_finds_topics_in_the_docstrings_of_this_machine():
-    done = run("demo", "-k", 10)
+def test_demo_finds_topics_in_the_docstrings_of_this_machine(tmp_path):
+    done = run("demo", "-k", 10, "--report", tmp_path / "demo.html")
     lines = done.stdout.splitlines()
     assert "docstrings of" in done.stdout
     assert sum("%" in line for line in lines) == 10
     assert "scipy." in done.stdout
-    assert "whitening" in lines[-1]
-    assert lines[-1].endswith("s in all")
+    assert "whitening" in lines[-2]
+    assert lines[-2].endswith("s in all")
+    assert lines[-1] == f"Look at them: {tmp_path / 'demo.html'}"
+    assert "scipy." in (tmp_path / "demo.html").read_text()
 
 
 def test_module_tokens_are_the_planted_ones():
@@ -224,3 +226,140 @@ def test_texts_are_counted_with_the_words_of_the_model(tmp_path):
     cats = [{word for word, _ in topic} for topic in model.topics(3)].index({"cat", "dog", "fur"})
     assert theta[0].argmax() == cats != theta[1].argmax()
     np.testing.assert_allclose(theta[2], model.concentration_ / model.concentration_.sum())
+
+
+def test_usage_errors_are_one_line_and_codes_tell_them_apart(tmp_path):
+    for arguments, message in (
+        (("fit", "x"), "Missing option '-k' / '--topics'. See: momentopic fit --help"),
+        (("fit", "x", "-k", 0, "-o", "m"), "Invalid value for '-k'"),
+        (("nonsense",), "No such command 'nonsense'"),
+        (("topics", "m", "--nonsense"), "No such option: --nonsense"),
+        (
+            ("fit", tmp_path, "-k", 2, "-o", tmp_path / "m", "--stop-words", "klingon"),
+            "no list of stop words for 'klin",
+        ),
+        (("fit", tmp_path, "-k", 2, "-o", tmp_path / "m"), "has no .txt files"),
+    ):
+        done = run(*arguments, code=2)
+        assert message in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert not done.stdout
+    assert run("--version").stdout.startswith("momentopic 0.")
+    assert run(code=2).stdout.count("Usage") == 1
+    for command in ("fit", "topics", "report", "spectrum", "transform", "evaluate", "simulate", "demo"):
+        shown = run(command, "--help").stdout
+        assert f"$ momentopic {command}" in shown
+
+
+def test_json_for_scripts(simulated, tmp_path):
+    x = simulated / "x.npz"
+    fitted = json.loads(run("fit", x, "-k", 3, "-o", tmp_path / "m", "--json").stdout)
+    assert fitted["documents"] == 4000
+    assert fitted["n_topics"] == 3
+    assert fitted["seconds"]["refinement"] > 0
+    model = load(tmp_path / "m")
+    topics = json.loads(run("topics", tmp_path / "m", "-n", 2, "--json").stdout)["topics"]
+    assert [list(topic["words"].items()) for topic in topics] == model.topics(2)
+    assert [topic["topic"] for topic in topics] == [0, 1, 2]
+    sp.save_npz(tmp_path / "few.npz", sp.load_npz(x)[:40])
+    scored = json.loads(run("evaluate", tmp_path / "m", tmp_path / "few.npz", "--json").stdout)
+    expected = heldout.chib(sp.load_npz(x)[:40], model.components_, model.concentration_, random_state=0)
+    assert scored["bits_per_token"] == expected.bits_per_token
+    done = json.loads(run("transform", tmp_path / "m", x, "-o", tmp_path / "t.npy", "--json").stdout)
+    assert done == {"output": str(tmp_path / "t.npy"), "documents": 4000, "n_topics": 3}
+
+
+def test_raw_texts_with_labels_from_fit_to_transform(tmp_path):
+    rng = np.random.default_rng(0)
+    themes = [["cat", "dog", "fur"], ["star", "moon", "sky"]]
+    rows = [f"{i % 2};{' '.join(rng.choice(themes[i % 2], size=rng.integers(3, 40)))}" for i in range(200)]
+    (tmp_path / "train.csv").write_text("\n".join(["side;body", *rows, "1;zzz"]))
+    done = run("fit", tmp_path / "train.csv", "--text", "body", "--label", "side", "-k", 2, "-o", tmp_path / "m",
+               "--max-df", "1.0", "--ngrams", 2)  # fmt: skip
+    assert done.stderr.startswith("momentopic: warning: 1 of the 201 documents")
+    assert len(done.stderr.strip().splitlines()) == 1
+    model = load(tmp_path / "m")
+    assert model.text_settings_.ngram_range == (1, 2)
+    (tmp_path / "new.csv").write_text("body\ncat dog\n")
+    run("transform", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "t.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "t.npy"), model.transform(["cat dog"]))
+    (tmp_path / "other.jsonl").write_text('{"content": "cat dog"}\n')
+    assert "no column 'body'" in run("transform", tmp_path / "m", tmp_path / "other.jsonl", "-o", tmp_path / "u.npy",
+                                     code=2).stderr  # fmt: skip
+    run("transform", tmp_path / "m", tmp_path / "other.jsonl", "--text", "content", "-o", tmp_path / "u.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "u.npy"), np.load(tmp_path / "t.npy"))
+
+
+def test_report_and_spectrum(tmp_path):
+    rng = np.random.default_rng(0)
+    themes = [["cat", "dog", "fur"], ["star", "moon", "sky"]]
+    rows = [
+        {
+            "body": " ".join(rng.choice(themes[i % 2], size=rng.integers(3, 40))),
+            "side": "ab"[i % 2],
+            "year": 1990 + i % 4,
+        }
+        for i in range(200)
+    ]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    x, m = tmp_path / "x.jsonl", tmp_path / "m"
+    done = run("fit", x, "--text", "body", "--label", "side", "-k", 2, "-o", m, "--max-df", "1.0", "--report",
+               tmp_path / "fit.html")  # fmt: skip
+    assert done.stdout.splitlines()[-1] == f"report in {tmp_path / 'fit.html'}"
+    run("report", m, x)
+    assert '"labels":{"names":["a","b"]' in (tmp_path / "m.html").read_text()
+    assert (tmp_path / "m.html").read_text() == (tmp_path / "fit.html").read_text()
+    run("report", m, x, "--date", "year", "--title", "A <title>", "-o", tmp_path / "dated.html")
+    page = (tmp_path / "dated.html").read_text()
+    assert '"names":["1990","1991","1992","1993"]' in page
+    assert "A &lt;title&gt;" in page
+    assert json.loads(run("report", m, "--json", "-o", tmp_path / "alone.html").stdout)["bytes"] > 10_000
+    found = json.loads(run("spectrum", x, "--text", "body", "--max-df", "1.0", "--json").stdout)
+    assert found["supported"] == 2
+    shown = run("spectrum", x, "--text", "body", "--max-df", "1.0", "--plot", tmp_path / "s.png").stdout
+    assert "The corpus supports" in shown
+    assert (tmp_path / "s.png").stat().st_size > 5000
+    for arguments, message in (
+        (("report", m, x, "-o", tmp_path / "no" / "r.html"), "there is no folder"),
+        (("report", m, tmp_path / "absent.jsonl", "-o", tmp_path / "r.html"), "there is no file or folder"),
+        (("report", m, x, "--date", "month", "-o", tmp_path / "r.html"), "no column 'month' for the date"),
+        (("fit", x, "-k", 2, "-o", tmp_path / "n", "--report", tmp_path), "it is a folder"),
+        (("fit", x, "-k", 2, "-o", tmp_path / "n"), "no column 'text' for the text (it has: body, side, year)"),
+        (("spectrum", x, "--text", "body", "--plot", tmp_path / "s.doc"), "written as .png, .svg or .pdf"),
+    ):
+        done = run(*arguments, code=2)
+        assert message in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.glob("r*"))
+    assert not (tmp_path / "n").exists()
+
+
+def test_shell_completion_can_be_shown():
+    done = run("--show-completion", "bash")
+    assert "complete" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("x.csv", "text\ncafé\n".encode("latin-1"), (), "is not UTF-8 text"),
+        ("x.csv", b"body\ncats\n", (), "has no column 'text' for the text (it has: body)"),
+        ("x.jsonl", b'{"text": "cats and dogs"}\n', (), "the 1 text of"),
+        ("x.jsonl", b'{"text": "cats and dogs"}\n', ("--min-df", 1, "--max-df", 1.0), "at least 3 documents"),
+        (
+            "x.jsonl",
+            b'{"text": "cats"}\n{"text": 3}\n',
+            ("--min-df", 1),
+            "line 2 has no text in the column 'text' but 3",
+        ),
+        ("x.jsonl", b'{"text": "cats"}\n{"text": "do', ("--min-df", 1), "line 2 is not JSON"),
+        ("x.csv", b'text\n"cats and', ("--min-df", 1), "is not well-formed CSV"),
+        ("x.jsonl", b'{"text": "the"}\n' * 9, (), "cannot be counted"),
+    ],
+)
+def test_bad_texts_are_refused_in_one_line_and_leave_nothing(tmp_path, name, content, options, message):
+    (tmp_path / name).write_bytes(content)
+    done = run("fit", tmp_path / name, "-k", 2, "-o", tmp_path / "m", "--report", tmp_path / "r.html", *options, code=2)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -10,10 +10,13 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from momentopic.corpus import InputFileError, read_corpus
+from momentopic import Corpus
+from momentopic.corpus import InputFileError
 from momentopic.corpus.docstrings import installed_docstrings
 
 from .conftest import shared
+
+read_corpus = Corpus.from_file
 
 X = np.array([[2, 0, 1, 0], [0, 3, 0, 0], [0, 0, 0, 0], [1, 1, 0, 7]])
 WORDS = ["ape", "bee", "cat", "dog"]
@@ -75,11 +78,12 @@ def test_texts(tmp_path, name):
             write((path if i < 3 else path / "sub") / f"{i}.txt", text)
     else:
         write(path, "".join(json.dumps({"body": text}) + "\n\n" for text in texts))
-    corpus = read_corpus(path, text_field="body", min_df=1, max_df=1.0)
+    corpus = read_corpus(path, text="body", min_df=1, max_df=1.0)
     assert corpus.vocabulary == ["bees", "cats", "chase", "dog", "dogs", "naïve"]
     np.testing.assert_array_equal(corpus.counts.toarray()[2], [2, 0, 0, 0, 1, 0])
-    assert read_corpus(path, text_field="body", min_df=2, max_df=1.0).vocabulary == ["cats", "dog"]
-    assert "the" in read_corpus(path, text_field="body", min_df=2, max_df=1.0, stop_words=None).vocabulary
+    with pytest.warns(UserWarning, match="1 of the 4 documents of .* have none of the 2 words"):
+        assert read_corpus(path, text="body", min_df=2, max_df=1.0).vocabulary == ["cats", "dog"]
+    assert "the" in read_corpus(path, text="body", min_df=2, max_df=1.0, stop_words=None).vocabulary
 
 
 @pytest.mark.parametrize(
@@ -104,12 +108,12 @@ def test_texts(tmp_path, name):
         ("x.mtx", "nonsense", "cannot be read"),
         ("x.npz", "PK\x03\x04 cut off", "truncated|cannot be read"),
         ("x.jsonl", '{"text": "one two"}\n{"text": "thr', "line 2 is not JSON.*may be truncated"),
-        ("x.jsonl", '{"body": "one"}\n', "line 1 has no text in the field 'text' \\(it has: body\\)"),
-        ("x.jsonl", "[1, 2]\n", "line 1 has no text"),
+        ("x.jsonl", '{"body": "one"}\n', r"line 1 has no column 'text' for the text \(it has: body\).*--text"),
+        ("x.jsonl", "[1, 2]\n", "line 1 is no JSON object"),
         ("x.jsonl", "[" * 100_000, "cannot be read"),
         ("x.dat", LDA_C.replace("3:7", f"3:{10**30}"), "cannot be read"),
         ("docword.x.txt", UCI.replace("4\n", f"{10**30}\n", 1), "cannot be read"),
-        ("x.csv", "a,b\n", "format of .* is not known from its name"),
+        ("x.doc", "a,b\n", "format of .* is not known from its name"),
     ],
 )
 def test_damaged_files_are_named_with_the_reason(tmp_path, name, text, message):
@@ -147,8 +151,10 @@ def test_vocabularies_that_do_not_fit(tmp_path):
         read_corpus(write(tmp_path / "x.dat", LDA_C))
     with pytest.raises(FileNotFoundError, match="no vocabulary file"):
         read_corpus(path, vocabulary=tmp_path / "absent.txt")
-    with pytest.raises(InputFileError, match="holds texts"):
-        read_corpus(write(tmp_path / "t.jsonl", '{"text": "a"}'), vocabulary=tmp_path / "vocab.txt")
+    texts = write(tmp_path / "t.jsonl", '{"text": "two four"}\n{"text": "two"}')
+    assert read_corpus(texts, vocabulary=tmp_path / "vocab.txt").counts.toarray().tolist() == [[0, 1], [0, 1]]
+    with pytest.raises(ValueError, match="'one' is in the vocabulary more than once"):
+        read_corpus(texts, vocabulary=["one", "two", "one"])
 
 
 def test_nothing_there_and_nothing_left(tmp_path):
@@ -158,7 +164,7 @@ def test_nothing_there_and_nothing_left(tmp_path):
     with pytest.raises(InputFileError, match=r"has no \.txt files"):
         read_corpus(tmp_path / "empty")
     path = write(tmp_path / "x.jsonl", '{"text": "lonely words"}\n')
-    with pytest.raises(ValueError, match="the 1 texts of .* cannot be counted with min_df=5.*"):
+    with pytest.raises(ValueError, match="the 1 text of .* cannot be counted with min_df=5.*"):
         read_corpus(path)
 
 

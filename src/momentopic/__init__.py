@@ -9,7 +9,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from momentopic import coherence, corpus, diagonalize, engine, heldout, metrics, moments, recover, refine, simulate
+    from momentopic import (
+        coherence,
+        corpus,
+        diagonalize,
+        engine,
+        heldout,
+        metrics,
+        moments,
+        recover,
+        refine,
+        report,
+        simulate,
+    )
+    from momentopic.choosing import spectrum
     from momentopic.corpus import Corpus
     from momentopic.exceptions import ConvergenceWarning, RankError
     from momentopic.model import DiscreteICA
@@ -33,7 +46,9 @@ __all__ = [
     "moments",
     "recover",
     "refine",
+    "report",
     "simulate",
+    "spectrum",
 ]
 
 _HOME = {
@@ -42,6 +57,7 @@ _HOME = {
     "DiscreteICA": "model",
     "RankError": "exceptions",
     "load": "persist",
+    "spectrum": "choosing",
 }
 
 

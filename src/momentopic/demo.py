@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 
@@ -11,8 +12,8 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from momentopic._types import FloatArray
+from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.docstrings import installed_docstrings
-from momentopic.corpus.text import vectorize
 from momentopic.model import DiscreteICA
 
 _LEAST_DOCUMENTS = 20  # of a module, for it to be named beside a topic
@@ -25,20 +26,21 @@ class Demonstration:
     Attributes
     ----------
     model : DiscreteICA
+    corpus : Corpus
+        With the module of each docstring as its label.
     shares : array of shape (K,)
         The part of all tokens that each topic explains.
     modules : list of list of str
         For each topic, the modules with most of it.
-    n_docs, n_words, n_modules : int
+    n_modules : int
     seconds : dict of str to float
         How long each step took.
     """
 
     model: DiscreteICA
+    corpus: Corpus
     shares: FloatArray
     modules: list[list[str]]
-    n_docs: int
-    n_words: int
     n_modules: int
     seconds: dict[str, float]
 
@@ -56,20 +58,20 @@ def demonstrate(n_topics: int = 20, random_state: int = 0) -> Demonstration:
     found = installed_docstrings()
     seconds["read docstrings"] = time.perf_counter() - begin
     begin = time.perf_counter()
-    corpus = vectorize(found.texts, source="the installed packages", min_df=20, max_df=0.15)
-    keep = np.flatnonzero(np.diff(corpus.counts.indptr))
-    labels = [found.modules[n] for n in keep]
-    counts = corpus.counts[keep]
-    seconds["count words"] = time.perf_counter() - begin
-    model = DiscreteICA(n_topics, random_state=random_state).fit(type(corpus)(counts, corpus.vocabulary))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a few docstrings without common words are no news
+        corpus = Corpus.from_texts(found.texts, labels=found.modules, min_df=20, max_df=0.15)
+        corpus.name = "docstrings of the installed Python packages"
+        seconds["count words"] = time.perf_counter() - begin
+        model = DiscreteICA(n_topics, random_state=random_state).fit(corpus)
     seconds.update(model.timings_)
     begin = time.perf_counter()
-    names, tokens = module_tokens(model.components_, counts, labels)
+    names, tokens = module_tokens(model.components_, corpus.counts, found.modules)
     seconds["modules"] = time.perf_counter() - begin
     lift = tokens / tokens.sum(axis=1, keepdims=True) * np.sqrt(tokens)
     modules = [[names[j] for j in np.argsort(-lift[:, k], kind="stable")[:4]] for k in range(n_topics)]
     shares = tokens.sum(axis=0) / tokens.sum()
-    return Demonstration(model, shares, modules, len(labels), counts.shape[1], len(set(labels)), seconds)
+    return Demonstration(model, corpus, shares, modules, len(set(found.modules)), seconds)
 
 
 def module_tokens(components: FloatArray, counts: sp.csr_matrix, labels: list[str]) -> tuple[list[str], FloatArray]:

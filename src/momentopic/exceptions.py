@@ -32,3 +32,10 @@ class RankError(ValueError):
 
 class ConvergenceWarning(UserWarning):
     """An iteration stopped at its limit before it reached its tolerance; the result says how far it came."""
+
+
+class MissingPackageError(ImportError):
+    """A package that is needed for this, and for little else, is not installed; the message says how to install it."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{package} is needed {purpose}: pip install 'momentopic[{extra}]'")

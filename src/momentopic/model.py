@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -15,9 +14,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from momentopic import documents, heldout
+from momentopic import __version__, documents, heldout
 from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus
+from momentopic.corpus.frames import is_texts
 from momentopic.engine import Engine, get_engine
 from momentopic.exceptions import RankError
 from momentopic.moments import Moments, dica_moments, lda_moments
@@ -25,9 +25,10 @@ from momentopic.progress import Steps
 from momentopic.recover import rate
 from momentopic.refine import Refined, refine_collapsed, split_topics, variational_lda
 from momentopic.solve import Solution, solve
+from momentopic.views import Views
 
 
-class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Topics of a corpus by the method of moments (Podosinnikova, Bach and Lacoste-Julien, NIPS 2015).
 
     A topic model is a discrete independent component analysis: the second- and third-order cumulants of the counts,
@@ -89,6 +90,10 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         M, the number of words.
     feature_names_in_ : array of str
         The words, if X was a DataFrame or a Corpus with a vocabulary.
+    text_settings_ : TextSettings or None
+        How the counts were made of texts, if they were: `transform` then takes texts.
+    training_data_ : dict
+        What it was fitted on (the name and the numbers of documents and tokens), and by which version.
 
     Examples
     --------
@@ -151,8 +156,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         Parameters
         ----------
-        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M)
-            Counts, documents x words: whole numbers, at least 3 documents.
+        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M), or list of str
+            Counts, documents x words: whole numbers, at least 3 documents. Texts are counted by `Corpus.from_texts`.
         y : ignored
 
         Returns
@@ -188,6 +193,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 with steps.step("refinement"):
                     refined = self._refined(corpus, solution, engine, seed, steps)
         self._keep(solution, refined, moments.mean_length)
+        self.text_settings_ = corpus.settings
+        self._training_data = {**corpus.summary(), "momentopic_version": __version__}
         self.timings_ = steps.seconds
         return self
 
@@ -201,7 +208,7 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 n_sweeps=self.n_sweeps,
                 smoothing=self.smoothing,
                 random_state=seed,
-                callback=steps.sweep,
+                callback=steps.settling,
             )
         c = np.resize(solution.concentration, self.n_components)
         start = Refined(topics, c, 0.0, 0, 0, True)
@@ -250,8 +257,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         Parameters
         ----------
-        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M)
-            Counts of the words the model was fitted on.
+        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M), or list of str
+            Counts of the words the model was fitted on, or texts, which are counted as those of the fit were.
         """
         return self._proportions(X)[0]
 
@@ -260,8 +267,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         Parameters
         ----------
-        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M)
-            Counts of the words the model was fitted on.
+        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M), or list of str
+            Counts of the words the model was fitted on, or texts, which are counted as those of the fit were.
         """
         check_is_fitted(self)
         if self.rate_ is None:
@@ -288,32 +295,23 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         )
         return result.bits_per_token
 
-    def topics(self, n_words: int = 10, *, feature_names: Sequence[str] | None = None) -> list[list[tuple[str, float]]]:
-        """Return the most probable words of each topic with their probabilities.
+    def count(self, texts: Any) -> Corpus:
+        """Count the model's words in texts, with the settings of the texts it was fitted on.
 
         Parameters
         ----------
-        n_words : int
-            Words to a topic, most probable first.
-        feature_names : sequence of str, optional
-            The M words, as from ``CountVectorizer.get_feature_names_out()``. By default `feature_names_in_`, or
-            "word0", "word1", ... where the model has seen no names.
+        texts : iterable of str, str or Path
+            Texts, or the path of a file or folder of texts or counts (see `Corpus.from_file`), which is read with the
+            columns of the fit.
+
+        Returns
+        -------
+        Corpus
         """
+        from momentopic.corpus.known import count_known, read_known
+
         check_is_fitted(self)
-        M = self.components_.shape[1]
-        names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = [f"word{m}" for m in range(M)]
-        if len(names) != M:
-            raise ValueError(f"{len(names)} feature names were given, but the model was fitted on {M} words")
-        if n_words < 1:
-            raise ValueError(f"n_words must be at least 1, got {n_words}")
-        # a stable sort: equally probable words stay in the order of the vocabulary
-        order = np.argsort(-self.components_, axis=1, kind="stable")[:, :n_words]
-        return [
-            [(str(names[m]), float(topic[m])) for m in words]
-            for topic, words in zip(self.components_, order, strict=True)
-        ]
+        return read_known(self, texts) if isinstance(texts, str | Path) else count_known(self, texts)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder; `momentopic.load` reads it. See `momentopic.persist`."""
@@ -337,6 +335,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             raise ValueError("n_projections is for projections='random'")
 
     def _as_corpus(self, X: Any) -> Corpus:
+        if is_texts(X):
+            X = Corpus.from_texts(X)
         if isinstance(X, Corpus):
             self.n_features_in_ = X.shape[1]
             if X.vocabulary is not None:
@@ -350,6 +350,8 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _as_known_corpus(self, X: Any) -> Corpus:
         """Return documents to be asked about: of the words of the fit, and possibly all empty."""
+        if is_texts(X):
+            X = self.count(X)
         if not isinstance(X, Corpus):
             X = validate_data(self, X, accept_sparse=True, dtype="numeric", ensure_all_finite=False, reset=False)
             return Corpus(X, empty_ok=True)
@@ -385,6 +387,11 @@ class DiscreteICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.rate_ = None if solution.rate is None else rate(self.concentration_, mean_length)
             self.n_iter_ = refined.n_expected + refined.n_sampled
             self.converged_ = refined.converged
+
+    @property
+    def training_data_(self) -> dict[str, Any]:
+        """What the model was fitted on, and by which version."""
+        return self._training_data
 
     @property
     def _n_features_out(self) -> int:

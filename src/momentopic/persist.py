@@ -1,6 +1,6 @@
 """A model as a folder: numbers in safetensors, the rest in JSON, with a format version. No pickle.
 
-    model.json            what it is, parameters, scalars, words, and the checksum of the other file
+    model.json            what it is, parameters, scalars, words, text settings, and the checksum of the other file
     arrays.safetensors    components_, concentration_, ...
 
 A folder is written under a temporary name beside its place and renamed when it is whole: there is never half a model.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from momentopic.model import DiscreteICA
 
 FORMAT = "momentopic-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2 added the text settings and what is known of the training data; 1 is read as before
 
 _DESCRIPTION = "model.json"
 _ARRAYS = "arrays.safetensors"
@@ -77,6 +77,8 @@ def save(model: DiscreteICA, path: str | Path) -> None:
         "feature_names": [str(name) for name in model.feature_names_in_]
         if hasattr(model, "feature_names_in_")
         else None,
+        "text_settings": None if model.text_settings_ is None else model.text_settings_.to_json(),
+        "training_data": model.training_data_,
     }
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     temporary.mkdir()
@@ -111,6 +113,7 @@ def load(path: str | Path) -> DiscreteICA:
     ModelFolderError
         If the folder holds something else, a damaged model, or one of a newer format.
     """
+    from momentopic.corpus.text import TextSettings
     from momentopic.model import DiscreteICA
 
     path = Path(path)
@@ -124,6 +127,9 @@ def load(path: str | Path) -> DiscreteICA:
         model = DiscreteICA(**description["params"])
         for name in _SCALARS:
             setattr(model, name, fitted[name])
+        text_settings = description.get("text_settings")
+        model.text_settings_ = None if text_settings is None else TextSettings.from_json(text_settings)
+        model._training_data = description.get("training_data", {})
         K, M = arrays["components_"].shape
         consistent = (
             fitted["n_features_in_"] == M

@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Any
 
 _PATIENCE = 2.0  # seconds of silence before a bar appears
+# A collapsed refinement ends when its topics move less than this; most do after about so many sweeps.
+_AT_REST, _USUAL_SWEEPS = 0.012, 250
 
 
 class Steps:
@@ -31,6 +33,7 @@ class Steps:
         self._started = time.perf_counter()
         self._name = ""
         self._passes = 0
+        self._sweeping = False
         self._bar: Any = None
         self._task: Any = None
 
@@ -38,7 +41,7 @@ class Steps:
     def step(self, name: str) -> Iterator[None]:
         """Time what happens inside under this name."""
         begin = time.perf_counter()
-        self._name, self._passes = name, 0
+        self._name, self._passes, self._sweeping = name, 0, False
         try:
             yield
         finally:
@@ -48,24 +51,46 @@ class Steps:
         """Note that so many of the blocks of a pass over the corpus are done."""
         if done == total:
             self._passes += 1
+        if self._sweeping:  # the sweeps have a bar of their own
+            return
         self._show(f"{self._name}, pass {self._passes + (done < total)} over the corpus", done, total)
+
+    def part(self, done: int, total: int) -> None:
+        """Note that so much of the step is done."""
+        self._show(self._name, done, total)
 
     def sweep(self, n: int, largest: float) -> None:
         """Note that an iteration has done n sweeps, and how large the changes still are."""
         self._show(f"{self._name}, sweep {n}, change {largest:.0e}", 0, None)
+
+    def settling(self, n: int, moved: float) -> None:
+        """Note that n sweeps are done that go on until the averaged topics come to rest, and how far they moved.
+
+        The movement of an average falls about as 1 / n, which says how many sweeps there will be.
+        """
+        self._sweeping = True
+        total = _USUAL_SWEEPS if moved >= 1 or n < _USUAL_SWEEPS // 5 else round(n * moved / _AT_REST)
+        self._show(f"{self._name}, sweep {n}", n, max(total, n + 1))
 
     def _show(self, text: str, done: int, total: int | None) -> None:
         if not self._verbose or (self._bar is None and time.perf_counter() - self._started < _PATIENCE):
             return
         if self._bar is None:
             from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
             console = Console(stderr=True)
             if not console.is_terminal:  # a log file has no use for a bar
                 self._verbose = 0
                 return
-            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TimeElapsedColumn(),
+                TextColumn("elapsed,"),
+                TimeRemainingColumn(),
+                TextColumn("left in this stage"),
+            )
             self._bar = Progress(*columns, console=console, transient=True)
             self._task = self._bar.add_task(text)
             self._bar.start()

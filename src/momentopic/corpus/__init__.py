@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from momentopic.corpus.blocks import Block, Corpus, as_corpus
+from momentopic.corpus.records import Columns, Documents
 from momentopic.corpus.validate import CountsError, InputFileError, as_counts
 
 if TYPE_CHECKING:
     from momentopic.corpus.formats import read_corpus
+    from momentopic.corpus.text import TextSettings
 
-__all__ = ["Block", "Corpus", "CountsError", "InputFileError", "as_corpus", "as_counts", "read_corpus"]
+__all__ = [
+    "Block",
+    "Columns",
+    "Corpus",
+    "CountsError",
+    "Documents",
+    "InputFileError",
+    "TextSettings",
+    "as_corpus",
+    "as_counts",
+    "read_corpus",
+]
+
+# scipy.io, the compression modules and the lists of stop words are needed for files and texts only
+_HOME = {"TextSettings": "text", "read_corpus": "formats"}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "read_corpus":
-        # scipy.io and the compression modules are needed for files only
-        from momentopic.corpus.formats import read_corpus
-
-        return read_corpus
+    if name in _HOME:
+        return getattr(importlib.import_module(f"momentopic.corpus.{_HOME[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,15 +7,20 @@ gives the same bits on one thread, on many, and on a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from momentopic._types import FloatArray, IntArray
+from momentopic.corpus.records import Columns, Documents, Progress
 from momentopic.corpus.validate import as_counts, document_lengths
+
+if TYPE_CHECKING:
+    from momentopic.corpus.text import TextSettings
 
 # A partial sum is a dense M x K array, so a block must hold many more nonzeros than words for the additions of the
 # partial sums to cost little; and there should be enough blocks for all cores to stay busy.
@@ -62,6 +67,8 @@ class Block:
 class Corpus:
     """A count matrix in memory, cut into row blocks.
 
+    Texts, tables and annotated matrices are read by `from_texts`, `from_file`, `from_frame` and `from_anndata`.
+
     Parameters
     ----------
     X : array-like or scipy sparse matrix, shape (N, M)
@@ -70,6 +77,12 @@ class Corpus:
         The M words. `DiscreteICA.fit` takes its feature names from here.
     empty_ok : bool
         Whether all documents may be empty: nothing can be learned from them, but they can be asked about.
+    documents : Documents, optional
+        Labels, dates and identifiers of the documents, and where their texts can be read again.
+    settings : TextSettings, optional
+        How the counts were made of texts. `DiscreteICA.fit` keeps it, so that texts can be transformed.
+    name : str, optional
+        What the corpus is called in a report.
 
     Raises
     ------
@@ -77,7 +90,16 @@ class Corpus:
         If `X` is not a matrix of counts.
     """
 
-    def __init__(self, X: Any, vocabulary: Sequence[str] | None = None, *, empty_ok: bool = False) -> None:
+    def __init__(
+        self,
+        X: Any,
+        vocabulary: Sequence[str] | None = None,
+        *,
+        empty_ok: bool = False,
+        documents: Documents | None = None,
+        settings: TextSettings | None = None,
+        name: str | None = None,
+    ) -> None:
         self.counts = as_counts(X, empty_ok=empty_ok)
         self.shape: tuple[int, int] = self.counts.shape
         if vocabulary is not None and len(vocabulary) != self.shape[1]:
@@ -86,7 +108,152 @@ class Corpus:
                 "they must come from the same vectorizer or the same dataset."
             )
         self.vocabulary = None if vocabulary is None else [str(word) for word in vocabulary]
+        if documents is not None:
+            documents.check(self.shape[0])
+        self.documents = documents
+        self.settings = settings
+        self.name = name
         self.boundaries = block_boundaries(self.counts.indptr, self.shape[1])
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Iterable[str],
+        *,
+        labels: Sequence[Any] | None = None,
+        dates: Sequence[Any] | None = None,
+        ids: Sequence[Any] | None = None,
+        vocabulary: Sequence[str] | None = None,
+        **settings: Any,
+    ) -> Corpus:
+        """Count the words of texts.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            One document each. A generator is read once and its texts are not kept.
+        labels, dates, ids : sequences, optional
+            One for each document.
+        vocabulary : sequence of str, optional
+            Count these words and no others.
+        **settings
+            Of `momentopic.corpus.TextSettings`: `stop_words`, `min_df`, `max_df`, `ngram_range`, ...
+        """
+        from momentopic.corpus.formats import count_source
+        from momentopic.corpus.frames import list_source
+        from momentopic.corpus.text import TextSettings
+
+        records, source = list_source(texts)
+        corpus = count_source(records, source, TextSettings(**settings), vocabulary, "the list of texts")
+        if labels is not None or dates is not None or ids is not None:
+            corpus.documents = Documents.of(labels, dates, ids, source)
+            corpus.documents.check(corpus.shape[0])
+        return corpus
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        text: str = "text",
+        label: str | None = None,
+        date: str | None = None,
+        id: str | None = None,
+        vocabulary: str | Path | Sequence[str] | None = None,
+        encoding: str = "utf-8",
+        progress: Progress | None = None,
+        **settings: Any,
+    ) -> Corpus:
+        """Read texts or counts from a file or folder; the format follows from the name.
+
+        Texts are read one after another: no more than the counts is held in memory.
+
+        Parameters
+        ----------
+        path : str or Path
+            Texts: .jsonl, .csv, .tsv (also .gz), .parquet, a folder of .txt files. Counts: .npz, .mtx, docword*.txt
+            (UCI), .dat (lda-c).
+        text, label, date, id : str
+            The columns (fields of .jsonl objects) to read.
+        vocabulary : str, Path or sequence of str, optional
+            The words, or a file with one word a line.
+        encoding : str
+            Of files of texts.
+        progress : callable, optional
+            Called as ``progress(done, total)`` now and then.
+        **settings
+            Of `momentopic.corpus.TextSettings`: `stop_words`, `min_df`, `max_df`, `ngram_range`, `email`, ...
+        """
+        from momentopic.corpus.formats import read_corpus
+        from momentopic.corpus.text import TextSettings
+
+        columns = Columns(text, label, date, id)
+        return read_corpus(
+            path, vocabulary=vocabulary, columns=columns, settings=TextSettings(**settings), encoding=encoding,
+            progress=progress,
+        )  # fmt: skip
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        text: str = "text",
+        label: str | None = None,
+        date: str | None = None,
+        id: str | None = None,
+        vocabulary: Sequence[str] | None = None,
+        **settings: Any,
+    ) -> Corpus:
+        """Count the words of a column of a data frame: pandas, polars, or any other that narwhals knows.
+
+        Parameters
+        ----------
+        frame : data frame
+        text, label, date, id : str
+            The names of the columns.
+        vocabulary : sequence of str, optional
+            Count these words and no others.
+        **settings
+            Of `momentopic.corpus.TextSettings`.
+        """
+        from momentopic.corpus.formats import count_source
+        from momentopic.corpus.frames import frame_source
+        from momentopic.corpus.text import TextSettings
+
+        source = frame_source(frame, Columns(text, label, date, id))
+        return count_source(source.records(), source, TextSettings(**settings), vocabulary, source.name)
+
+    @classmethod
+    def from_anndata(
+        cls, adata: Any, *, layer: str | None = None, label: str | None = None, date: str | None = None
+    ) -> Corpus:
+        """Take the counts of an annotated matrix: cells are documents, genes are words.
+
+        Parameters
+        ----------
+        adata : AnnData, or anything with its X, layers, obs, obs_names and var_names
+        layer : str, optional
+            The layer of raw counts. By default "counts", if there is such a layer, else X.
+        label, date : str, optional
+            Columns of `obs`.
+        """
+        from momentopic.corpus.frames import annotated_counts
+
+        counts, words, documents = annotated_counts(adata, layer, label, date)
+        return cls(counts, words, documents=documents, name="the annotated matrix")
+
+    def summary(self) -> dict[str, Any]:
+        """Return what a model remembers of the corpus it was fitted on: numbers, name, and columns."""
+        columns = getattr(self.documents.source, "columns", None) if self.documents is not None else None
+        return {
+            "name": self.name,
+            "documents": self.shape[0],
+            "empty_documents": int((np.diff(self.counts.indptr) == 0).sum()),
+            "tokens": float(self.counts.sum(dtype=np.float64)),
+            "nonzeros": int(self.counts.nnz),
+            "columns": None if columns is None else columns.names(),
+        }
 
     @property
     def n_blocks(self) -> int:

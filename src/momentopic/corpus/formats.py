@@ -4,8 +4,7 @@
     .mtx .mtx.gz             Matrix Market
     docword*.txt[.gz]        UCI bag of words; its words in vocab*.txt beside it
     .dat                     lda-c: one document a line, "n word:count word:count ..."
-    .jsonl .jsonl.gz         one JSON object a line, the text in a field
-    a folder                 one .txt file a document, in the order of their names
+    texts                    .jsonl, .csv, .tsv (also .gz), .parquet, a folder of .txt files: see readers.py
 
 Anything wrong with a file is an InputFileError that names the file, the place and what was expected there.
 """
@@ -13,10 +12,8 @@ Anything wrong with a file is an InputFileError that names the file, the place a
 from __future__ import annotations
 
 import gzip
-import json
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -25,7 +22,10 @@ import scipy.io
 import scipy.sparse as sp
 
 from momentopic.corpus.blocks import Corpus
-from momentopic.corpus.text import count_known, vectorize
+from momentopic.corpus.guard import guarded
+from momentopic.corpus.readers import text_source
+from momentopic.corpus.records import Columns, Documents, Progress, Record, TextSource
+from momentopic.corpus.text import PLAIN, TextSettings, count_words
 from momentopic.corpus.uci import read_uci
 from momentopic.corpus.validate import CountsError, InputFileError
 
@@ -33,11 +33,11 @@ from momentopic.corpus.validate import CountsError, InputFileError
 def read_corpus(
     path: str | Path,
     *,
-    vocabulary: str | Path | None = None,
-    text_field: str = "text",
-    min_df: float = 5,
-    max_df: float = 0.5,
-    stop_words: str | None = "english",
+    vocabulary: str | Path | Sequence[str] | None = None,
+    columns: Columns | None = None,
+    settings: TextSettings | None = None,
+    encoding: str = "utf-8",
+    progress: Progress | None = None,
 ) -> Corpus:
     """Read a corpus from a file or folder; the format follows from the name.
 
@@ -45,13 +45,17 @@ def read_corpus(
     ----------
     path : str or Path
         See the list of formats in this module's docstring.
-    vocabulary : str or Path, optional
-        A file with one word a line, for formats of counts. By default the words are looked for beside the counts:
-        `vocab.txt`, or `vocab.NAME.txt` for `docword.NAME.txt`.
-    text_field : str
-        The field of .jsonl objects that holds the text.
-    min_df, max_df, stop_words
-        For texts: passed to scikit-learn's CountVectorizer.
+    vocabulary : str, Path or sequence of str, optional
+        The words, or a file with one word a line. Of texts, these words and no others are counted. For counts, the
+        words are by default looked for beside them: `vocab.txt`, or `vocab.NAME.txt` for `docword.NAME.txt`.
+    columns : Columns, optional
+        For texts: the columns to read.
+    settings : TextSettings, optional
+        For texts: how words are counted.
+    encoding : str
+        For texts.
+    progress : callable, optional
+        Called as ``progress(done, total)`` now and then while texts are read.
 
     Returns
     -------
@@ -61,19 +65,15 @@ def read_corpus(
     ------
     FileNotFoundError, InputFileError
     """
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file or folder {path}")
-    texts = _text_reader(path, text_field)
-    if texts is not None:
-        if vocabulary is not None:
-            raise InputFileError(f"{path} holds texts, whose words are their own: a vocabulary is for counts")
-        documents = list(guarded(path, lambda: list(texts)))
-        return vectorize(documents, source=str(path), min_df=min_df, max_df=max_df, stop_words=stop_words)
+    path = _existing(path)
+    source = text_source(path, columns or Columns(), encoding)
+    if source is not None:
+        words = _given_words(path, vocabulary)
+        return count_source(source.records(progress), source, settings or TextSettings(), words, source.name)
     words = _read_vocabulary(path, vocabulary)
     X = guarded(path, lambda: _read_counts(path, None if words is None else len(words)))
     try:
-        return Corpus(X, words)
+        return Corpus(X, words, name=path.name)
     except CountsError as error:
         raise InputFileError(f"{path}: {error}") from error
     except ValueError as error:
@@ -82,36 +82,101 @@ def read_corpus(
         ) from error
 
 
-def read_known_corpus(path: str | Path, words: Sequence[str] | None, *, text_field: str = "text") -> Corpus:
+def read_known_corpus(
+    path: str | Path,
+    words: Sequence[str] | None,
+    *,
+    columns: Columns | None = None,
+    settings: TextSettings | None = None,
+    encoding: str = "utf-8",
+    progress: Progress | None = None,
+) -> Corpus:
     """Read documents to ask a fitted model about: texts are counted with the words of the model.
 
     Parameters
     ----------
-    path : str or Path
+    path, columns, encoding, progress
         As in `read_corpus`.
     words : sequence of str, optional
         The words of the model, in its order; needed for texts.
-    text_field : str
-        The field of .jsonl objects that holds the text.
+    settings : TextSettings, optional
+        Those that the model's own texts were counted with.
     """
+    path = _existing(path)
+    source = text_source(path, columns or Columns(), encoding)
+    if source is None:
+        X = guarded(path, lambda: _read_counts(path, None if words is None else len(words)))
+        return Corpus(X, empty_ok=True, name=path.name)
+    if words is None:
+        raise InputFileError(f"{path} holds texts, but the model knows no words: fit it with a vocabulary")
+    return count_source(source.records(progress), source, settings or PLAIN, words, source.name, known=True)
+
+
+def count_source(
+    records: Iterable[Record],
+    source: TextSource | None,
+    settings: TextSettings,
+    words: Sequence[str] | None,
+    name: str,
+    *,
+    known: bool = False,
+) -> Corpus:
+    """Count records in one pass and keep their labels, dates and identifiers.
+
+    Parameters
+    ----------
+    records : iterable of Record
+    source : TextSource or None
+        Where the texts can be read again.
+    settings : TextSettings
+    words : sequence of str, optional
+        Count these and no others.
+    name : str
+        What to call the texts in a message.
+    known : bool
+        Whether these are documents to ask a model about, all of which may be empty.
+
+    Returns
+    -------
+    Corpus
+    """
+    labels: list[str | None] = []
+    dates: list[Any] = []
+    ids: list[str | None] = []
+
+    def texts() -> Iterable[str]:
+        for record in records:
+            labels.append(record.label)
+            dates.append(record.date)
+            ids.append(record.id)
+            yield record.text
+
+    X, words = count_words(texts(), settings, words, name)
+    kept: list[Any] = [None if all(value is None for value in values) else values for values in (labels, dates, ids)]
+    documents = Documents(kept[0], kept[1], kept[2], source)
+    empty = int((np.diff(X.indptr) == 0).sum())
+    if empty and (known or empty < X.shape[0]):
+        warnings.warn(
+            f"{empty} of the {X.shape[0]} documents of {name} have none of the {len(words)} words of the "
+            "vocabulary: they stay where they are, without words.",
+            UserWarning,
+            stacklevel=4,
+        )
+    if kept[1] is not None and (unread := int(np.isnat(documents.dates).sum())):
+        warnings.warn(
+            f"the dates of {unread} of the {X.shape[0]} documents of {name} are missing or cannot be read: "
+            "write them as 1993, 1993-04 or 1993-04-21.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return Corpus(X, words, empty_ok=known, documents=documents, settings=settings, name=Path(name).name)
+
+
+def _existing(path: str | Path) -> Path:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {path}")
-    texts = _text_reader(path, text_field)
-    if texts is None:
-        X = guarded(path, lambda: _read_counts(path, None if words is None else len(words)))
-        return Corpus(X, empty_ok=True)
-    if words is None:
-        raise InputFileError(f"{path} holds texts, but the model knows no words: fit it with a vocabulary")
-    return count_known(guarded(path, lambda: list(texts)), words)
-
-
-def _text_reader(path: Path, text_field: str) -> Iterator[str] | None:
-    if path.is_dir():
-        return _folder_texts(path)
-    if path.name.lower().endswith((".jsonl", ".jsonl.gz")):
-        return _jsonl_texts(path, text_field)
-    return None
+    return path
 
 
 def _read_counts(path: Path, n_words: int | None) -> Any:
@@ -126,23 +191,9 @@ def _read_counts(path: Path, n_words: int | None) -> Any:
     if name.endswith(".dat"):
         return _read_lda_c(path, n_words)
     raise InputFileError(
-        f"the format of {path} is not known from its name: expected .npz, .mtx, docword*.txt (UCI), .dat (lda-c), "
-        ".jsonl or a folder of .txt files"
+        f"the format of {path} is not known from its name: expected texts (.jsonl, .csv, .tsv, .parquet, a folder of "
+        ".txt files) or counts (.npz, .mtx, docword*.txt, .dat)"
     )
-
-
-def guarded(path: Path, read: Callable[[], Any]) -> Any:
-    """Turn what the various readers say of a damaged file into one error that names it."""
-    try:
-        return read()
-    except InputFileError:
-        raise
-    except (EOFError, zipfile.BadZipFile, zlib.error, gzip.BadGzipFile) as error:
-        raise InputFileError(f"{path} is truncated or damaged: {error}") from error
-    except UnicodeDecodeError as error:
-        raise InputFileError(f"{path} is not UTF-8 text: {error}") from error
-    except (ValueError, KeyError, TypeError, OSError, OverflowError, MemoryError, RecursionError) as error:
-        raise InputFileError(f"{path} cannot be read, it may be truncated or of another format: {error}") from error
 
 
 def _open_text(path: Path) -> TextIO:
@@ -184,37 +235,8 @@ def _read_lda_c(path: Path, n_words: int | None) -> sp.csr_matrix:
     return sp.csr_matrix((np.array(counts, dtype=np.int64), np.array(indices, dtype=np.int64), indptr), shape=shape)
 
 
-def _jsonl_texts(path: Path, field: str) -> Iterator[str]:
-    with _open_text(path) as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except ValueError as error:
-                raise InputFileError(
-                    f"{path}, line {number} is not JSON ({error}); the file may be truncated"
-                ) from error
-            text = record.get(field) if isinstance(record, dict) else None
-            if not isinstance(text, str):
-                found = ", ".join(record) if isinstance(record, dict) else type(record).__name__
-                raise InputFileError(f"{path}, line {number} has no text in the field {field!r} (it has: {found})")
-            yield text
-
-
-def _folder_texts(path: Path) -> Iterator[str]:
-    files = sorted(file for file in path.rglob("*.txt") if file.is_file())
-    if not files:
-        raise InputFileError(f"the folder {path} has no .txt files: it should hold one for each document")
-    for file in files:
-        try:
-            yield file.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InputFileError(f"{file} is not UTF-8 text: {error}") from error
-
-
-def _vocabulary_file(path: Path, given: str | Path | None) -> Path | None:
-    if given is not None:
+def _vocabulary_file(path: Path, given: str | Path | Sequence[str] | None) -> Path | None:
+    if isinstance(given, str | Path):
         return Path(given)
     name = path.name.removesuffix(".gz")
     candidates = [path.with_name("vocab.txt")]
@@ -223,7 +245,13 @@ def _vocabulary_file(path: Path, given: str | Path | None) -> Path | None:
     return next((file for file in candidates if file.is_file()), None)
 
 
-def _read_vocabulary(path: Path, given: str | Path | None) -> Sequence[str] | None:
+def _given_words(path: Path, given: str | Path | Sequence[str] | None) -> Sequence[str] | None:
+    return _read_vocabulary(path, given) if isinstance(given, str | Path) else given
+
+
+def _read_vocabulary(path: Path, given: str | Path | Sequence[str] | None) -> Sequence[str] | None:
+    if given is not None and not isinstance(given, str | Path):
+        return given
     file = _vocabulary_file(path, given)
     if file is None:
         return None

@@ -1,0 +1,137 @@
+"""Ways to look at a fitted model: report, figures, tables. All of them keep the numbers of the topics."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from momentopic._types import FloatArray
+from momentopic.exceptions import MissingPackageError
+
+if TYPE_CHECKING:
+    from momentopic.choosing import Spectrum
+    from momentopic.corpus import Corpus
+
+_REPR_WORDS = 10
+
+
+class Views:
+    """What `DiscreteICA` has for people to look at; whatever it needs is imported when it is first asked for."""
+
+    components_: FloatArray
+    concentration_: FloatArray
+
+    def topics(self, n_words: int = 10, *, feature_names: Sequence[str] | None = None) -> list[list[tuple[str, float]]]:
+        """Return the most probable words of each topic with their probabilities.
+
+        Parameters
+        ----------
+        n_words : int
+            Words to a topic, most probable first.
+        feature_names : sequence of str, optional
+            The M words, as from ``CountVectorizer.get_feature_names_out()``. By default `feature_names_in_`, or
+            "word0", "word1", ... where the model has seen no names.
+        """
+        self._check_fitted()
+        components = self.components_
+        M = components.shape[1]
+        names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"word{m}" for m in range(M)]
+        if len(names) != M:
+            raise ValueError(f"{len(names)} feature names were given, but the model was fitted on {M} words")
+        if n_words < 1:
+            raise ValueError(f"n_words must be at least 1, got {n_words}")
+        # a stable sort: equally probable words stay in the order of the vocabulary
+        order = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
+        return [
+            [(str(names[m]), float(topic[m])) for m in words] for topic, words in zip(components, order, strict=True)
+        ]
+
+    def report(self, path: str | Path, corpus: Corpus | None = None, **options: Any) -> Path:
+        """Write the model as one HTML file to look at and send around. See `momentopic.report.write_report`."""
+        from momentopic.report import write_report
+
+        self._check_fitted()
+        return write_report(self, path, corpus, **options)
+
+    def plot_topics(self, n_words: int = 8, topics: Any = None) -> Any:
+        """Draw the most probable words of topics with matplotlib. See `momentopic.plots.plot_topics`."""
+        from momentopic.plots import plot_topics
+
+        self._check_fitted()
+        return plot_topics(self, n_words, topics)
+
+    def plot_spectrum(self, spectrum: Spectrum | None = None) -> Any:
+        """Draw the eigenvalues of S, with the noise floor if a `momentopic.spectrum` is given."""
+        from momentopic.plots import plot_spectrum
+
+        self._check_fitted()
+        return plot_spectrum(self if spectrum is None else spectrum)
+
+    def plot_map(self, n_words: int = 3) -> Any:
+        """Draw the topics on a map: near each other if they use the same words. See `momentopic.plots.plot_map`."""
+        from momentopic.plots import plot_map
+
+        self._check_fitted()
+        return plot_map(self, n_words)
+
+    def to_pyldavis(self, corpus: Corpus, n_words: int = 30) -> dict[str, Any]:
+        """Return the prepared data of pyLDAvis as its dictionary. See `momentopic.pyldavis.prepared_data`."""
+        from momentopic.pyldavis import prepared_data
+
+        self._check_fitted()
+        return prepared_data(self, corpus, n_words)
+
+    def to_frame(self, n_words: int = 10) -> Any:
+        """Return the most probable words of the topics as a pandas DataFrame.
+
+        Parameters
+        ----------
+        n_words : int
+            Words to a topic.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With columns topic, share (of the prior), rank (from 1), word and probability.
+        """
+        self._check_fitted()
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingPackageError("pandas", "plot", "to make data frames") from error
+        shares = self.concentration_ / self.concentration_.sum()
+        rows = [
+            (k, float(shares[k]), rank, word, probability)
+            for k, words in enumerate(self.topics(n_words))
+            for rank, (word, probability) in enumerate(words, start=1)
+        ]
+        return pd.DataFrame(rows, columns=["topic", "share", "rank", "word", "probability"])
+
+    def _repr_html_(self) -> str:
+        """Show the topics of a fitted model in a notebook."""
+        if not hasattr(self, "components_"):
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        shares = self.concentration_ / self.concentration_.sum()
+        rows = "".join(
+            f"<tr><th>{k}</th><td>{share:.1%}</td>"
+            f"<td style='text-align: left'>{html.escape(' '.join(word for word, _ in words))}</td></tr>"
+            for k, (share, words) in enumerate(zip(shares, self.topics(_REPR_WORDS), strict=True))
+        )
+        return (
+            f"<p><code>{html.escape(repr(self))}</code></p>"
+            f"<table><thead><tr><th>topic</th><th>share</th><th>words</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def _check_fitted(self) -> None:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
