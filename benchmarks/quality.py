@@ -1,8 +1,8 @@
 """Held-out likelihood and time of a whole fit, this library and its peers in one run, scored by the same code.
 
-    python -m benchmarks.quality [ap:1 kos:1 nips:1 sotu_paragraphs ...] [--only NAME ...]
+    python -m benchmarks.quality [ap:1 kos:1 nips:1 sotu_paragraphs newsgroups20 ...] [--only NAME ...] [-k 50]
 
-K = 50. AP, KOS, NIPS: the authors' fold of that number. State of the Union paragraphs: 500 held out. Chib with 1,000
+AP, KOS, NIPS: the authors' fold of that number. State of the Union paragraphs, 20 Newsgroups: 500 held out. Chib with 1,000
 states (200 on NIPS); words unseen in training are left out for everyone. The time is that of the fit alone, without
 bringing the counts into a peer's own form. Needs ../shared/datasets and the `bench` extra. Writes
 benchmarks/results/quality.csv, keeping rows that were not measured again, and quality.png.
@@ -33,7 +33,7 @@ Model = tuple[np.ndarray, np.ndarray, float]  # topics, concentration, seconds
 
 def load(name: str) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     """Return the training and the test documents."""
-    if name == "sotu_paragraphs":
+    if ":" not in name:
         X = read_corpus(DATASETS / name / "docs.jsonl.gz").counts
         order = np.random.default_rng(0).permutation(X.shape[0])
         return X[np.sort(order[500:])], X[np.sort(order[:500])]

@@ -38,6 +38,7 @@ _SWEEPS_BEFORE_SAMPLES = 10
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
 _FIRST_SAMPLE, _SAMPLE_EVERY = 12, 4
 _MOST_SWEEPS = 1000
+_AT_REST = 0.012
 _PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 20
 _CHECK_EVERY = 20
 _MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
@@ -78,7 +79,7 @@ def refine_collapsed(
     *,
     n_sweeps: int | None = None,
     smoothing: float | None = None,
-    tol: float = 0.012,
+    tol: float | None = None,
     random_state: int = 0,
     memory: int = 2 << 30,
     callback: Callable[[int, float], None] | None = None,
@@ -95,9 +96,10 @@ def refine_collapsed(
         Sampled sweeps; 0 leaves them out. By default they go on until the topics come to rest, at most 1,000.
     smoothing : float, optional
         The Dirichlet parameter of the topics; by default it is estimated.
-    tol : float
+    tol : float, optional
         The topics are at rest when twenty sweeps move the averaged topics by less than this, in mean l1 error (at
-        most 1).
+        most 1). By default 0.012, and for more than 50 topics √(K / 50) times that: each has fewer tokens then, and
+        moves more by chance alone.
     random_state : int
     memory : int
         Bytes that the responsibilities of the expected sweeps may take: above it those sweeps are left out.
@@ -109,6 +111,7 @@ def refine_collapsed(
     Refined
     """
     nnz, tokens = corpus.counts.nnz, float(corpus.counts.sum(dtype=np.float64))
+    tol = _AT_REST * max(1.0, len(topics) / 50) ** 0.5 if tol is None else tol
     sample = n_sweeps != 0 and tokens <= _MOST_REPEATS * nnz
     expect = not sample or 4 * _padded(len(topics)) * nnz <= memory
     with single_threaded_blas():
