@@ -24,6 +24,7 @@ from momentopic.moments import Moments, dica_moments, lda_moments
 from momentopic.progress import Steps
 from momentopic.recover import rate
 from momentopic.refine import Refined, refine_collapsed, split_topics, variational_lda
+from momentopic.refine.collapsed import movement_at_rest
 from momentopic.solve import Solution, solve
 from momentopic.views import Views
 
@@ -208,7 +209,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 n_sweeps=self.n_sweeps,
                 smoothing=self.smoothing,
                 random_state=seed,
-                callback=steps.settling,
+                callback=lambda n, moved: steps.settling(n, moved, movement_at_rest(self.n_components)),
             )
         c = np.resize(solution.concentration, self.n_components)
         start = Refined(topics, c, 0.0, 0, 0, True)

@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import Any
 
 _PATIENCE = 2.0  # seconds of silence before a bar appears
-# A collapsed refinement ends when its topics move less than this; most do after about so many sweeps.
-_AT_REST, _USUAL_SWEEPS = 0.012, 250
+_USUAL_SWEEPS = 250  # of a collapsed refinement
 
 
 class Steps:
@@ -63,13 +62,13 @@ class Steps:
         """Note that an iteration has done n sweeps, and how large the changes still are."""
         self._show(f"{self._name}, sweep {n}, change {largest:.0e}", 0, None)
 
-    def settling(self, n: int, moved: float) -> None:
-        """Note that n sweeps are done that go on until the averaged topics come to rest, and how far they moved.
+    def settling(self, n: int, moved: float, at_rest: float) -> None:
+        """Note that n sweeps are done of those that go on until averaged topics move less than `at_rest`.
 
         The movement of an average falls about as 1 / n, which says how many sweeps there will be.
         """
         self._sweeping = True
-        total = _USUAL_SWEEPS if moved >= 1 or n < _USUAL_SWEEPS // 5 else round(n * moved / _AT_REST)
+        total = _USUAL_SWEEPS if moved >= 1 or n < _USUAL_SWEEPS // 5 else round(n * moved / at_rest)
         self._show(f"{self._name}, sweep {n}", n, max(total, n + 1))
 
     def _show(self, text: str, done: int, total: int | None) -> None:

@@ -38,7 +38,6 @@ _SWEEPS_BEFORE_SAMPLES = 10
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
 _FIRST_SAMPLE, _SAMPLE_EVERY = 12, 4
 _MOST_SWEEPS = 1000
-_AT_REST = 0.012
 _PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 20
 _CHECK_EVERY = 20
 _MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
@@ -98,8 +97,7 @@ def refine_collapsed(
         The Dirichlet parameter of the topics; by default it is estimated.
     tol : float, optional
         The topics are at rest when twenty sweeps move the averaged topics by less than this, in mean l1 error (at
-        most 1). By default 0.012, and for more than 50 topics √(K / 50) times that: each has fewer tokens then, and
-        moves more by chance alone.
+        most 1); by default `movement_at_rest(K)`.
     random_state : int
     memory : int
         Bytes that the responsibilities of the expected sweeps may take: above it those sweeps are left out.
@@ -111,7 +109,7 @@ def refine_collapsed(
     Refined
     """
     nnz, tokens = corpus.counts.nnz, float(corpus.counts.sum(dtype=np.float64))
-    tol = _AT_REST * max(1.0, len(topics) / 50) ** 0.5 if tol is None else tol
+    tol = movement_at_rest(len(topics)) if tol is None else tol
     sample = n_sweeps != 0 and tokens <= _MOST_REPEATS * nnz
     expect = not sample or 4 * _padded(len(topics)) * nnz <= memory
     with single_threaded_blas():
@@ -126,6 +124,11 @@ def refine_collapsed(
             return replace(run.sampled_sweeps(n_sweeps, tol), n_expected=n_expected)
         at_rest = n_expected < _EXPECTED_SWEEPS
         return Refined(run.topics(run.counts()), run.alpha, run.eta, n_expected, 0, at_rest)
+
+
+def movement_at_rest(K: int) -> float:
+    """Return how little K averaged topics may still move: more where there are more, for each has fewer tokens then."""
+    return 0.012 * float(np.sqrt(max(1.0, K / 50)))
 
 
 class _Run:
