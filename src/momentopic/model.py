@@ -202,6 +202,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _refined(self, corpus: Corpus, solution: Solution, engine: Engine, seed: int, steps: Steps) -> Refined:
         topics = split_topics(solution.D.T, self.n_components, seed)
         if self.refine == "collapsed":
+            at_rest = movement_at_rest(float(corpus.counts.sum(dtype=np.float64)), self.n_components)
             return refine_collapsed(
                 corpus,
                 topics,
@@ -209,7 +210,8 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 n_sweeps=self.n_sweeps,
                 smoothing=self.smoothing,
                 random_state=seed,
-                callback=lambda n, moved: steps.settling(n, moved, movement_at_rest(self.n_components)),
+                tol=at_rest,
+                callback=lambda n, moved: steps.settling(n, moved, at_rest),
             )
         c = np.resize(solution.concentration, self.n_components)
         start = Refined(topics, c, 0.0, 0, 0, True)

@@ -38,6 +38,8 @@ _SWEEPS_BEFORE_SAMPLES = 10
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
 _FIRST_SAMPLE, _SAMPLE_EVERY = 12, 4
 _MOST_SWEEPS = 1000
+_AT_REST, _USUAL_TOKENS = 0.012, 7000  # for topics of so many tokens
+_STRICTEST, _LAXEST = 0.85, 1.5
 _PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 20
 _CHECK_EVERY = 20
 _MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
@@ -97,7 +99,7 @@ def refine_collapsed(
         The Dirichlet parameter of the topics; by default it is estimated.
     tol : float, optional
         The topics are at rest when twenty sweeps move the averaged topics by less than this, in mean l1 error (at
-        most 1); by default `movement_at_rest(K)`.
+        most 1); by default `movement_at_rest`.
     random_state : int
     memory : int
         Bytes that the responsibilities of the expected sweeps may take: above it those sweeps are left out.
@@ -109,7 +111,7 @@ def refine_collapsed(
     Refined
     """
     nnz, tokens = corpus.counts.nnz, float(corpus.counts.sum(dtype=np.float64))
-    tol = movement_at_rest(len(topics)) if tol is None else tol
+    tol = movement_at_rest(tokens, len(topics)) if tol is None else tol
     sample = n_sweeps != 0 and tokens <= _MOST_REPEATS * nnz
     expect = not sample or 4 * _padded(len(topics)) * nnz <= memory
     with single_threaded_blas():
@@ -126,9 +128,9 @@ def refine_collapsed(
         return Refined(run.topics(run.counts()), run.alpha, run.eta, n_expected, 0, at_rest)
 
 
-def movement_at_rest(K: int) -> float:
-    """Return how little K averaged topics may still move: more where there are more, for each has fewer tokens then."""
-    return 0.012 * float(np.sqrt(max(1.0, K / 50)))
+def movement_at_rest(n_tokens: float, K: int) -> float:
+    """Return how little averaged topics may still move: by chance alone, those of fewer tokens move more."""
+    return _AT_REST * float(np.clip(np.sqrt(_USUAL_TOKENS * K / n_tokens), _STRICTEST, _LAXEST))
 
 
 class _Run:
