@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -138,9 +139,17 @@ def test_interrupting_a_fit_leaves_no_half_written_model(tmp_path):
         text=True,
     )
     assert "documents" in process.stdout.readline()  # the fit has begun
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=120)
+    try:
+        # again and again, as a user would: where kernels are being compiled, a callback of LLVM may swallow the first
+        for _ in range(60):
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(2)
+                break
+        _, stderr = process.communicate(timeout=10)
+    finally:
+        process.kill()
     assert process.returncode != 0
     assert "Traceback" not in stderr
     assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]

@@ -32,7 +32,7 @@ def infer(
     """Infer one document under fixed topics: responsibilities G (entries x K) and counts n, which come as zeros."""
     first_pass(words, counts, phi, alpha, G, n, scratch)
     for _ in range(n_passes - 1):
-        another_pass(words, counts, phi, alpha, G, n, scratch)
+        another_pass(words, counts, phi, alpha, _ONE, G, n, scratch)
 
 
 @njit(cache=True, nogil=True)
