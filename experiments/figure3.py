@@ -217,7 +217,7 @@ def draw(table: Results, setting: Setting, name: str, corpora: tuple[str, ...]) 
                         means = [np.mean([known[data, K, number, algorithm] for number in range(1, 6)]) for K in KS]
                         plots.theirs(ax, KS, means, algorithm)
                 ax.set(title=f"{data.upper()}, {title}", xlabel="topics K", ylabel="bits per token", xticks=KS)
-        plots.legend(axes[0], 4)
+        plots.legend(axes[len(corpora)], 4)  # the panel that has all lines
 
 
 def report(table: Results) -> str:
