@@ -22,7 +22,7 @@ import scipy.sparse as sp
 
 from experiments import plots, schedule
 from experiments.common import Experiment, Key, Results, Row, Setting, Task, authors, fold
-from momentopic import Corpus, DiscreteICA, RankError, diagonalize, heldout, moments, recover
+from momentopic import Corpus, DiscreteICA, RankError, heldout
 from momentopic.refine import variational_lda
 
 KEYS = ("data", "K", "fold", "algorithm")
@@ -31,9 +31,6 @@ KS = (10, 50, 100, 150, 200)
 FIRST = ("JD-GP", "VI", "VI-JD", "momentopic")  # then the others: the paper's main comparison comes first
 ALGORITHMS = (*FIRST, "Spec-GP", "JD-LDA", "Spec-LDA")
 SMOOTHING = 0.01
-# Jacobi sweeps to full convergence take hours at K = 150 and 200, on tensors that no cache holds. Up to K = 100 all are
-# done; with K = 100, stopping at this gain moves the bits per token by 0.005 at most.
-LARGEST_CONVERGED, GAIN = 100, 1e-6
 
 
 class Solution(NamedTuple):
@@ -166,8 +163,6 @@ def fit(algorithm: str, X: sp.csr_matrix, K: int, c0: float | None = None, start
             learned = variational_lda(corpus, init=start, engine=engine)
             order = np.argsort(-learned.concentration, kind="stable")  # as DiscreteICA(refine="variational") has them
             return Solution(learned.topics[order], learned.concentration[order])
-        if algorithm.startswith("JD") and K > LARGEST_CONVERGED:
-            return jointly_diagonalized(corpus, K, c0)
         options: dict[str, Any] = {"refine": None}
         if algorithm in ("VI-JD", "momentopic"):
             options["refine"] = "variational" if algorithm == "VI-JD" else "collapsed"
@@ -177,20 +172,6 @@ def fit(algorithm: str, X: sp.csr_matrix, K: int, c0: float | None = None, start
             options |= {"moments": "lda", "c0": c0}
         model = DiscreteICA(K, engine=engine, **options).fit(corpus)
     return Solution(model.components_, model.concentration_)
-
-
-def jointly_diagonalized(corpus: Corpus, K: int, c0: float | None) -> Solution:
-    """Return the moment solution with Jacobi sweeps until one gains less than `GAIN`, not until they come to rest."""
-    engine = schedule.engine()
-    found = (
-        moments.dica_moments(corpus, engine=engine) if c0 is None else moments.lda_moments(corpus, c0, engine=engine)
-    )
-    whitening = moments.whiten(found, K)
-    V = diagonalize.joint_diagonalize(found.third(whitening.W, whitening.unwhiten), gain=GAIN).V
-    directions = recover.directions(whitening, V)
-    c = recover.concentration(directions, found.mean, c0=c0)
-    order = np.argsort(-c, kind="stable")
-    return Solution(np.ascontiguousarray(recover.topics(directions.scaled).T[order]), c[order])
 
 
 def authors_bits() -> dict[Key, float]:

@@ -125,15 +125,6 @@ def test_a_finished_run_does_nothing_and_two_jobs_do_the_same(toy, tmp_path):
         assert (tmp_path / f"{name}.csv").read_text() == before[setting.out / f"{name}.csv"]
 
 
-def test_stopping_the_sweeps_early_hardly_matters():
-    shared("datasets", "kos", "counts.npz")
-    train, _ = figure3.fold("kos", 5)
-    corpus = figure3.Corpus(train[:500])
-    rough = figure3.jointly_diagonalized(corpus, 5, None)
-    exact = figure3.fit("JD-GP", train[:500], 5)
-    assert abs(rough.topics - exact.topics).sum(axis=1).max() < 0.05
-
-
 def test_authors_topics_are_smoothed_only_where_a_word_is_impossible():
     topics = np.array([[0.5, 0.5, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
     assert figure3.authors_smoothing(topics, sp.csr_matrix([[3, 1, 0, 0]])) == 0

@@ -23,7 +23,6 @@ EVALUATE_EXAMPLES = (
 TextColumn = Annotated[
     str | None, typer.Option("--text", help="The column that holds the text (default: as in the fit).")
 ]
-Encoding = Annotated[str, typer.Option(help="The encoding of the texts.")]
 
 
 class Estimator(StrEnum):
@@ -47,7 +46,7 @@ def transform(
     input: options.Documents,
     output: Annotated[Path, typer.Option("-o", "--output", help="The proportions to write: a .npy or .csv file.")],
     text: TextColumn = None,
-    encoding: Encoding = "utf-8",
+    encoding: options.Encoding = "utf-8",
     as_json: options.AsJson = False,
 ) -> None:
     """Write the proportions of the topics in each document, a row a document."""
@@ -78,7 +77,7 @@ def evaluate(
     smoothing: Annotated[float, typer.Option(help="The part of the uniform distribution mixed into the topics.")] = 0.0,
     coherence: Annotated[CoherenceMeasure | None, typer.Option(help="Also score the topics' 10 first words.")] = None,
     text: TextColumn = None,
-    encoding: Encoding = "utf-8",
+    encoding: options.Encoding = "utf-8",
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:

@@ -14,7 +14,7 @@ from momentopic.diagonalize.result import Diagonalization, diagonalized, symmetr
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.exceptions import ConvergenceWarning
 
-_SWEEPS = 4
+_SWEEPS = 4  # slow ones, before quasi-Newton steps: enough to be near the optimum that sweeps alone would reach
 
 
 def joint_diagonalize(

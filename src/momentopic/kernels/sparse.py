@@ -1,8 +1,4 @@
-"""Passes over the sparse rows of a block of documents.
-
-All loops run over the columns of a dense row in the innermost position, so that they vectorise, and touch one
-document at a time, so that its rows of the dense operand are still in the cache when they are needed again.
-"""
+"""Passes over the sparse rows of a block of documents, one document at a time."""
 
 from __future__ import annotations
 
