@@ -60,8 +60,9 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         to 350; more of them bring a little more likelihood, 0 leaves them out: less accurate, and three times as fast.
     smoothing : float, default=None
         The Dirichlet parameter of the topics in a collapsed refinement; None estimates it.
-    engine : "auto", "threads" or an Engine, default="auto"
-        Who does the sums over documents. The result has the same bits for any number of threads.
+    engine : "auto", "threads", "cuda" or an Engine, default="auto"
+        Who does the sums over documents. The result has the same bits for any number of threads; on a CUDA device, the
+        same bits on every run. "auto" takes the device where there is one and the corpus has 20 million nonzeros.
     random_state : int, RandomState or None, default=0
         Seeds the start of the eigensolver (which matters only within its tolerance), random projections and restarts.
     verbose : int, default=0
@@ -117,7 +118,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         "refine": [StrOptions({"collapsed", "variational"}), None],
         "n_sweeps": [Interval(Integral, 0, None, closed="left"), None],
         "smoothing": [Interval(Real, 0, None, closed="neither"), None],
-        "engine": [StrOptions({"auto", "threads"}), HasMethods("sum")],
+        "engine": [StrOptions({"auto", "threads", "cuda"}), HasMethods("sum")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -175,7 +176,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         state = self.random_state
         seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
         with Steps(self.verbose) as steps:
-            engine = get_engine(self.engine)
+            engine = get_engine(self.engine, int(corpus.counts.nnz))
             if self.refine is not None and not (hasattr(engine, "update") and hasattr(engine, "turn")):
                 raise ValueError(
                     f"{engine!r} has no methods update and turn, which a refinement needs: use refine=None"

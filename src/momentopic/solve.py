@@ -13,6 +13,7 @@ from momentopic.diagonalize import Diagonalization, joint_diagonalize, random_pr
 from momentopic.diagonalize.joint import random_directions
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.moments.base import AnyMoments
+from momentopic.moments.dica import DICAMoments
 from momentopic.moments.vocabulary import vocabulary_projections
 from momentopic.moments.whiten import Whitening, whiten
 from momentopic.progress import Steps
@@ -99,6 +100,11 @@ def _solve(
     steps: Steps,
 ) -> Solution:
     tol, gain = (_ROUGH_RESIDUAL, _ROUGH_GAIN) if rough else (_RESIDUAL, 0.0)
+    engine: Any = getattr(moments, "engine", None)
+    if hasattr(engine, "solve") and isinstance(moments, DICAMoments) and (algorithm, projections) == ("jd", "basis"):
+        # a device does all of it: M x K arrays would take longer to come and go than to compute
+        found_there: Solution = engine.solve(moments, K, tol=tol, gain=gain, random_state=random_state, steps=steps)
+        return found_there
     with steps.step("whitening"):
         whitening = whiten(moments, K, tol=tol, random_state=random_state)
     if algorithm == "spectral":
@@ -107,7 +113,8 @@ def _solve(
         found = _joint_over_vocabulary(moments, whitening, steps)
     else:
         with steps.step("tensor"):
-            tensor = moments.third(_precise_enough(moments, whitening.W), whitening.unwhiten)
+            W: Any = whitening.W.astype(precise_enough(moments), copy=False)
+            tensor = moments.third(W, whitening.unwhiten)
         with steps.step("diagonalisation"):
             if algorithm == "tpm":
                 result = tensor_power(tensor, random_state=random_state)
@@ -122,9 +129,9 @@ def _solve(
         return _recovered(moments, whitening, found)
 
 
-def _precise_enough(moments: AnyMoments, W: FloatArray) -> Any:
-    """Return W in single precision, unless a few long documents would drown the others in its rounding errors."""
-    return W.astype(np.float32) if getattr(moments, "length_skew", np.inf) < _LARGEST_SKEW else W
+def precise_enough(moments: AnyMoments) -> Any:
+    """Return single precision, unless a few long documents would drown the others in its rounding errors."""
+    return np.float32 if getattr(moments, "length_skew", np.inf) < _LARGEST_SKEW else np.float64
 
 
 def _spectral(moments: AnyMoments, whitening: Whitening, random_state: int, steps: Steps) -> _Diagonalized:

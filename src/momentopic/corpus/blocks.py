@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -250,10 +251,15 @@ class Corpus:
             "name": self.name,
             "documents": self.shape[0],
             "empty_documents": int((np.diff(self.counts.indptr) == 0).sum()),
-            "tokens": float(self.counts.sum(dtype=np.float64)),
+            "tokens": self.tokens,
             "nonzeros": int(self.counts.nnz),
             "columns": None if columns is None else columns.names(),
         }
+
+    @cached_property
+    def tokens(self) -> float:
+        """The sum of all counts."""
+        return float(self.counts.sum(dtype=np.float64))
 
     @property
     def n_blocks(self) -> int:

@@ -18,6 +18,8 @@ P = ParamSpec("P")
 S = TypeVar("S")
 Words = TypeVar("Words")
 Partial: TypeAlias = tuple[FloatArray, ...]
+# From so many nonzeros on a device saves more than it takes to wake it up, a second or two.
+_LARGE = 20_000_000
 BlockFunction: TypeAlias = Callable[Concatenate[Block, P], Partial]
 
 
@@ -157,21 +159,33 @@ class OrderedSum:
         return self.total
 
 
-def get_engine(engine: Any) -> Engine:
+def get_engine(engine: Any, nonzeros: int = 0) -> Engine:
     """Return the engine that the `engine` parameter of the public functions names.
 
     Parameters
     ----------
-    engine : "auto", "threads" or an Engine
-        "auto" and "threads" are the threads of this machine, one for each core it may use.
+    engine : "auto", "threads", "cuda" or an Engine
+        "threads" are those of this machine, one for each core it may use; "cuda" is its device; "auto" is the device
+        where there is one and the work is large enough, else the threads.
+    nonzeros : int
+        Of the corpus that is to be fitted.
     """
     if isinstance(engine, str):
+        if engine == "auto" and nonzeros >= _LARGE:
+            from momentopic.engine.cuda import CudaEngine, device_available
+
+            if device_available():
+                return CudaEngine()
         if engine in ("auto", "threads"):
             from momentopic.engine.threads import ThreadEngine
 
             return ThreadEngine()
-        raise ValueError(f"engine must be 'auto', 'threads' or an object with a method sum, got {engine!r}")
+        if engine == "cuda":
+            from momentopic.engine.cuda import CudaEngine
+
+            return CudaEngine()
+        raise ValueError(f"engine must be 'auto', 'threads', 'cuda' or an object with a method sum, got {engine!r}")
     if not callable(getattr(engine, "sum", None)) or hasattr(engine, "__array__"):
-        raise ValueError(f"engine must be 'auto', 'threads' or an object with a method sum, got {engine!r}")
+        raise ValueError(f"engine must be 'auto', 'threads', 'cuda' or an object with a method sum, got {engine!r}")
     found: Engine = engine
     return found

@@ -24,6 +24,11 @@ def padded_rows(rows: Any) -> Any:
     return padded
 
 
+def packed(T: FloatArray) -> FloatArray:
+    """Return the packed entries of a symmetric (K, K, K) array."""
+    return np.concatenate([T[: b + 1, b, b:].ravel() for b in range(len(T))])
+
+
 def unpacked(packed: FloatArray, K: int) -> FloatArray:
     """Return the symmetric (K, K, K) array of packed entries."""
     T = np.empty((K, K, K))

@@ -99,19 +99,8 @@ def whiten(
     if K > M:
         raise ValueError(f"{K} topics cannot be told apart with {M} words: ask for at most {M}")
     pairs = _eigenpairs(moments, K, tol, max_products, random_state)
+    check_pairs(pairs, K, tol)
     values = pairs.values
-    n_positive = int(np.count_nonzero(values > _ZERO * abs(values).max())) if values[0] > 0 else 0
-    if n_positive < K:
-        raise RankError(K, n_positive)
-    if not pairs.converged:
-        worst = float((pairs.residuals / values).max())
-        warnings.warn(
-            f"the eigenpairs of S were left at a relative residual of {worst:.1e} (asked for {tol:.1e}) after "
-            f"{pairs.n_products} products: eigenvalues beyond the first few may be too close to tell apart. Ask for "
-            "fewer topics; callers of whiten may raise max_products.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
     # the sign of an eigenvector is arbitrary: make its entry of largest magnitude positive
     vectors = np.ascontiguousarray(pairs.vectors)
     highest, lowest = vectors.max(axis=0), vectors.min(axis=0)
@@ -129,6 +118,23 @@ def whiten(
         pairs.n_products,
         pairs.converged,
     )
+
+
+def check_pairs(pairs: Eigenpairs, K: int, tol: float) -> None:
+    """Refuse eigenpairs of which fewer than K are positive; warn if they did not converge."""
+    values = pairs.values
+    n_positive = int(np.count_nonzero(values > _ZERO * abs(values).max())) if values[0] > 0 else 0
+    if n_positive < K:
+        raise RankError(K, n_positive)
+    if not pairs.converged:
+        worst = float((pairs.residuals / values).max())
+        warnings.warn(
+            f"the eigenpairs of S were left at a relative residual of {worst:.1e} (asked for {tol:.1e}) after "
+            f"{pairs.n_products} products: eigenvalues beyond the first few may be too close to tell apart. Ask for "
+            "fewer topics; callers of whiten may raise max_products.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
 
 def _eigenpairs(moments: SecondOrder, K: int, tol: float, max_products: int, random_state: int) -> Eigenpairs:

@@ -12,7 +12,7 @@ from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Block
 from momentopic.refine.prior import histogram
 
-_START_PASSES = 3
+START_PASSES = 3
 
 
 class WordCounts(NamedTuple):
@@ -67,11 +67,11 @@ def start_block(
     counts = np.zeros_like(phi)
     if keep:
         state.G = np.zeros((len(block.indices), width), dtype=np.float32)
-        kernels.collapsed.start(*rows, phi, alpha, _START_PASSES, state.G, state.N, counts)
+        kernels.collapsed.start(*rows, phi, alpha, START_PASSES, state.G, state.N, counts)
     else:
         state.z = np.empty(int(ends[-1]), dtype=np.int32)
         kernels.collapsed.start_drawn(
-            *rows, phi, alpha, _START_PASSES, state.random, state.z, first_token, state.N, counts
+            *rows, phi, alpha, START_PASSES, state.random, state.z, first_token, state.N, counts
         )
     return (counts,), state
 

@@ -113,7 +113,7 @@ def refine_collapsed(
     nnz, tokens = corpus.counts.nnz, float(corpus.counts.sum(dtype=np.float64))
     tol = movement_at_rest(tokens, len(topics)) if tol is None else tol
     sample = n_sweeps != 0 and tokens <= _MOST_REPEATS * nnz
-    expect = not sample or 4 * _padded(len(topics)) * nnz <= memory
+    expect = not sample or (4 * _padded(len(topics)) * nnz <= memory and not getattr(engine, "draws_at_once", False))
     with single_threaded_blas():
         run = _Run(corpus, engine, len(topics), smoothing, callback)
         run.start(topics, random_state, expect)
@@ -191,7 +191,7 @@ class _Run:
     def topics(self, counts: Any) -> FloatArray:
         """Return the topics (K x M) that smoothed counts give; words that do not occur have probability 0."""
         # a count that went down to 0 in small steps may have ended just below it
-        smoothed = (np.maximum(counts, 0).astype(np.float64) + self.eta) * self.seen[:, None]
+        smoothed = (np.maximum(_on_host(counts), 0).astype(np.float64) + self.eta) * self.seen[:, None]
         return np.ascontiguousarray((smoothed / smoothed.sum(axis=0)).T)
 
     def padded(self, values: FloatArray) -> Any:
@@ -233,7 +233,7 @@ class _Run:
     def sampled_sweeps(self, n_sweeps: int | None, tol: float) -> Refined:
         """Do Gibbs sweeps and average over them: so many, or until the average comes to rest."""
         most = _MOST_SWEEPS if n_sweeps is None else n_sweeps
-        sums = [np.zeros_like(part.counts[:, : self.K]) for part in self.words]
+        sums: list[Any] = []
         alphas: list[FloatArray] = []
         earlier, moved = None, 1.0
         for n in range(1, most + 1):
@@ -241,8 +241,12 @@ class _Run:
                 self.estimate_prior()
             self.sweep(sampled_block)
             if n == most or (n >= _FIRST_SAMPLE and n % _SAMPLE_EVERY == 0):
-                for total, part in zip(sums, self.words, strict=True):
-                    np.add(total, part.counts[:, : self.K], out=total)
+                samples = [part.counts[:, : self.K] for part in self.words]
+                if not sums:
+                    sums = [sample.copy() for sample in samples]
+                else:
+                    for total, sample in zip(sums, samples, strict=True):
+                        np.add(total, sample, out=total)
                 alphas.append(self.alpha)
             if n % _CHECK_EVERY == 0:
                 topics = self.topics(np.concatenate(sums) / np.float32(len(alphas)))
@@ -262,7 +266,7 @@ class _Run:
         sums, self.states = self.engine.update(prior_block, self.corpus, self.states, self.alpha)
         self.alpha = concentration_steps(self.alpha, CountHistogram(*sums), self.lengths)
         if self.free_smoothing:
-            self.eta = smoothing_steps(self.eta, self.counts(), int(self.seen.sum()))
+            self.eta = smoothing_steps(self.eta, _on_host(self.counts()), int(self.seen.sum()))
 
 
 def number_of_parts(n_tokens: float, n_docs: int) -> int:
@@ -311,6 +315,11 @@ def split_topics(topics: FloatArray, K: int, random_state: int = 0) -> FloatArra
     totals = rows.sum(axis=1, keepdims=True)
     rows = np.where(totals > 0, rows / np.where(totals > 0, totals, 1.0), 1 / topics.shape[1])
     return rows
+
+
+def _on_host(array: Any) -> Any:
+    """Return an array in this machine's memory: an engine may keep the counts of the words on a device."""
+    return array if isinstance(array, np.ndarray) else array.get()
 
 
 def _padded(K: int) -> int:
