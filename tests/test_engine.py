@@ -57,7 +57,7 @@ def test_sum_is_the_sum_over_all_documents(corpus, n_threads):
 
 def test_ordered_sum_gives_the_same_bits_for_every_order_of_arrival():
     parts = [np.array([10.0**p, 1 / (p + 4)]) for p in (16, 0, -3, 15, 2)]
-    expected = ((((parts[0] + parts[1]) + parts[2]) + parts[3]) + parts[4]).tobytes()
+    expected = (((parts[0] + parts[1]) + (parts[2] + parts[3])) + parts[4]).tobytes()
     naive = set()
     for order in itertools.permutations(range(5)):
         ordered = OrderedSum()

@@ -1,6 +1,6 @@
 """A corpus is a list of row blocks whose boundaries depend on the corpus alone.
 
-Everything the library asks of a corpus is a sum over documents. The sums are taken block by block and added in block
+Everything the library asks of a corpus is a sum over documents. The sums are taken block by block and added in a fixed
 order, so the boundaries below, never the number of workers, decide the order of every floating-point addition: a fit
 gives the same bits on one thread, on many, and on a cluster.
 """

@@ -1,7 +1,7 @@
 """The one seam of the library: a sum over the blocks of a corpus, or a row for each of its documents.
 
 Nothing above this module knows whether the sum is done by threads, a cluster or a GPU. An engine must give the bits
-that the plain loop ``for i in range(n_blocks): total += function(corpus.block(i), *args)`` gives.
+that `OrderedSum` gives of ``function(corpus.block(i), *args)`` for all i.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ S = TypeVar("S")
 Words = TypeVar("Words")
 Partial: TypeAlias = tuple[FloatArray, ...]
 BlockFunction: TypeAlias = Callable[Concatenate[Block, P], Partial]
+Node: TypeAlias = tuple[int, int]
+Nodes: TypeAlias = dict[Node, Partial]
 
 
 class Engine(Protocol):
@@ -39,7 +41,7 @@ class Engine(Protocol):
         Returns
         -------
         tuple of arrays
-            The element-wise sums, added in block order and in double precision, whatever the parts are in.
+            The element-wise sums, added as `OrderedSum` does, in double precision whatever the parts are in.
         """
         ...
 
@@ -80,7 +82,7 @@ class Engine(Protocol):
         Returns
         -------
         tuple of arrays
-            The element-wise sums, added in block order.
+            The element-wise sums, added as `OrderedSum` does.
         list
             The new states.
         """
@@ -117,7 +119,7 @@ class Engine(Protocol):
         Returns
         -------
         tuple of arrays
-            The element-wise sums, added in block order.
+            The element-wise sums, added as `OrderedSum` does.
         list
             The new states.
         list
@@ -127,34 +129,53 @@ class Engine(Protocol):
 
 
 class OrderedSum:
-    """Adds up partial sums in block order, whatever order they arrive in.
+    """Adds up partial sums in a tree of fixed shape, whatever order they arrive in.
 
-    Floating-point addition is not associative: a part that comes early waits until all before it are in.
+    Floating-point addition is not associative: which parts are added to which must not depend on who was first. The
+    tree is that of neighbours: part 2i + 1 is added to part 2i, then the sums of pairs to one another, and so on; parts
+    without a neighbour at the end join from the right. So whoever holds consecutive blocks can add up most of them
+    alone (`nodes`), and few sums have to travel. No more sums wait than the tree has levels, if parts come in order.
     """
 
     def __init__(self, *, double: bool = False) -> None:
         self.double = double  # whether parts in single precision are added in double
-        self.total: Partial | None = None
-        self._next = 0
-        self._waiting: dict[int, Partial] = {}
+        self.nodes: Nodes = {}
 
     def add(self, i: int, part: Partial) -> None:
         """Take in the part of block `i`."""
-        self._waiting[i] = part
-        while self._next in self._waiting:
-            ready = self._waiting.pop(self._next)
-            self._next += 1
-            if self.total is None:
-                self.total = tuple(part.astype(np.float64, copy=False) for part in ready) if self.double else ready
-            else:
-                for total, addend in zip(self.total, ready, strict=True):
-                    np.add(total, addend, out=total)
+        self.add_node((0, i), part)
+
+    def add_node(self, node: Node, part: Partial) -> None:
+        """Take in a sum of some parts: node (level, i) is that of the 2^level parts from number i 2^level on."""
+        level, i = node
+        while (level, i ^ 1) in self.nodes:
+            other = self.nodes.pop((level, i ^ 1))
+            part = self._added(other, part) if i & 1 else self._added(part, other)
+            level, i = level + 1, i >> 1
+        self.nodes[level, i] = part
 
     def result(self) -> Partial:
         """Return the sum of all parts."""
-        if self.total is None or self._waiting:
+        end, total = 0, None
+        for level, i in sorted(self.nodes, key=lambda node: node[1] << node[0]):
+            if i << level != end:
+                raise RuntimeError("a block is missing from the sum")
+            end += 1 << level
+        for node in sorted(self.nodes):  # the smallest are the last ones
+            part = self.nodes[node]
+            total = self._added(part, total) if total is not None else self._in_double(part)
+        if total is None:
             raise RuntimeError("a block is missing from the sum")
-        return self.total
+        return total
+
+    def _added(self, left: Partial, right: Partial) -> Partial:
+        left = self._in_double(left)
+        for total, addend in zip(left, right, strict=True):
+            np.add(total, addend, out=total)
+        return left
+
+    def _in_double(self, part: Partial) -> Partial:
+        return tuple(array.astype(np.float64, copy=False) for array in part) if self.double else part
 
 
 def get_engine(engine: Any) -> Engine:

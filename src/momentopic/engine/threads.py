@@ -96,7 +96,7 @@ class _Schedule:
 
 
 class ThreadEngine:
-    """The local engine: blocks are handed to threads, partial sums are added in block order.
+    """The local engine: blocks are handed to threads, partial sums are added in an order that blocks alone decide.
 
     The block functions spend their time in compiled code that releases the interpreter lock. BLAS is held to one
     thread meanwhile: its own threads would fight ours for the cores, and its results may depend on their number.
