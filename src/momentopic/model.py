@@ -60,8 +60,9 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         to 350; more of them bring a little more likelihood, 0 leaves them out: less accurate, and three times as fast.
     smoothing : float, default=None
         The Dirichlet parameter of the topics in a collapsed refinement; None estimates it.
-    engine : "auto", "threads" or an Engine, default="auto"
-        Who does the sums over documents. The result has the same bits for any number of threads.
+    engine : "auto", "threads", "dask", an address, a distributed.Client or an Engine, default="auto"
+        Who does the sums over documents: the threads of this machine, or a Dask cluster. The result has the same bits
+        for any number of threads or workers.
     random_state : int, RandomState or None, default=0
         Seeds the start of the eigensolver (which matters only within its tolerance), random projections and restarts.
     verbose : int, default=0
@@ -117,7 +118,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         "refine": [StrOptions({"collapsed", "variational"}), None],
         "n_sweeps": [Interval(Integral, 0, None, closed="left"), None],
         "smoothing": [Interval(Real, 0, None, closed="neither"), None],
-        "engine": [StrOptions({"auto", "threads"}), HasMethods("sum")],
+        "engine": [str, HasMethods("sum"), HasMethods(["submit", "scatter"])],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }

@@ -183,16 +183,31 @@ def get_engine(engine: Any) -> Engine:
 
     Parameters
     ----------
-    engine : "auto", "threads" or an Engine
-        "auto" and "threads" are the threads of this machine, one for each core it may use.
+    engine : "auto", "threads", "dask", an address, a distributed.Client or an Engine
+        "auto" and "threads" are the threads of this machine, one for each core it may use. "dask" is the current Dask
+        cluster, or one that is started on this machine; a Client, or the address of a scheduler ("tcp://..."), is that
+        cluster.
     """
-    if isinstance(engine, str):
-        if engine in ("auto", "threads"):
-            from momentopic.engine.threads import ThreadEngine
+    if isinstance(engine, str) and engine in ("auto", "threads"):
+        from momentopic.engine.threads import ThreadEngine
 
-            return ThreadEngine()
-        raise ValueError(f"engine must be 'auto', 'threads' or an object with a method sum, got {engine!r}")
-    if not callable(getattr(engine, "sum", None)) or hasattr(engine, "__array__"):
-        raise ValueError(f"engine must be 'auto', 'threads' or an object with a method sum, got {engine!r}")
+        return ThreadEngine()
+    if (isinstance(engine, str) and engine == "dask") or _is_address(engine) or _is_client(engine):
+        from momentopic.engine.dask import DaskEngine
+
+        return DaskEngine(None if isinstance(engine, str) and "://" not in engine else engine)
+    if isinstance(engine, str) or not callable(getattr(engine, "sum", None)) or hasattr(engine, "__array__"):
+        raise ValueError(
+            "engine must be 'auto', 'threads', 'dask', the address of a Dask scheduler (tcp://...), a Dask client or "
+            f"an object with a method sum, got {engine!r}"
+        )
     found: Engine = engine
     return found
+
+
+def _is_address(engine: Any) -> bool:
+    return isinstance(engine, str) and "://" in engine
+
+
+def _is_client(engine: Any) -> bool:
+    return all(callable(getattr(engine, name, None)) for name in ("submit", "scatter", "nthreads"))
