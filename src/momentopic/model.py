@@ -176,7 +176,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         state = self.random_state
         seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
         with Steps(self.verbose) as steps:
-            engine = get_engine(self.engine)
+            engine = get_engine(self.engine, corpus)
             if self.refine is not None and not (hasattr(engine, "update") and hasattr(engine, "turn")):
                 raise ValueError(
                     f"{engine!r} has no methods update and turn, which a refinement needs: use refine=None"
@@ -295,7 +295,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self)
         corpus = self._as_known_corpus(X)
         result = heldout.completion(
-            corpus, self.components_, self.concentration_, smoothing=0.01, engine=get_engine(self.engine)
+            corpus, self.components_, self.concentration_, smoothing=0.01, engine=get_engine(self.engine, corpus)
         )
         return result.bits_per_token
 
@@ -339,6 +339,10 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise ValueError("n_projections is for projections='random'")
 
     def _as_corpus(self, X: Any) -> Corpus:
+        if hasattr(X, "__dask_graph__"):
+            from momentopic.corpus.collections import collection_corpus
+
+            X = collection_corpus(X, self.engine)
         if is_texts(X):
             X = Corpus.from_texts(X)
         if isinstance(X, Corpus):
@@ -354,6 +358,10 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _as_known_corpus(self, X: Any) -> Corpus:
         """Return documents to be asked about: of the words of the fit, and possibly all empty."""
+        if hasattr(X, "__dask_graph__"):
+            from momentopic.corpus.collections import collection_corpus
+
+            X = collection_corpus(X, self.engine, self)
         if is_texts(X):
             X = self.count(X)
         if not isinstance(X, Corpus):
@@ -368,7 +376,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _proportions(self, X: Any) -> tuple[FloatArray, FloatArray]:
         check_is_fitted(self)
         corpus = self._as_known_corpus(X)
-        return documents.proportions(corpus, self.components_, self.concentration_, get_engine(self.engine))
+        return documents.proportions(corpus, self.components_, self.concentration_, get_engine(self.engine, corpus))
 
     def _keep(self, solution: Solution, refined: Refined | None, mean_length: float) -> None:
         self.components_ = np.ascontiguousarray(solution.D.T)

@@ -314,4 +314,8 @@ def _equal_parts(indptr: IntArray, n_parts: int) -> IntArray:
 
 def as_corpus(X: Any, *, empty_ok: bool = False) -> Corpus:
     """Return `X` itself if it is a Corpus, else a Corpus made of it."""
+    if hasattr(X, "__dask_graph__"):
+        from momentopic.corpus.collections import ClusterCorpus
+
+        return ClusterCorpus(X, empty_ok=empty_ok)
     return X if isinstance(X, Corpus) else Corpus(X, empty_ok=empty_ok)

@@ -178,7 +178,7 @@ class OrderedSum:
         return tuple(array.astype(np.float64, copy=False) for array in part) if self.double else part
 
 
-def get_engine(engine: Any) -> Engine:
+def get_engine(engine: Any, corpus: Any = None) -> Engine:
     """Return the engine that the `engine` parameter of the public functions names.
 
     Parameters
@@ -187,7 +187,12 @@ def get_engine(engine: Any) -> Engine:
         "auto" and "threads" are the threads of this machine, one for each core it may use. "dask" is the current Dask
         cluster, or one that is started on this machine; a Client, or the address of a scheduler ("tcp://..."), is that
         cluster.
+    corpus : Corpus, optional
+        "auto" is the cluster that has the documents, if one has them.
     """
+    if isinstance(engine, str) and engine == "auto" and hasattr(corpus, "engine"):
+        found: Engine = corpus.engine
+        return found
     if isinstance(engine, str) and engine in ("auto", "threads"):
         from momentopic.engine.threads import ThreadEngine
 
@@ -201,7 +206,7 @@ def get_engine(engine: Any) -> Engine:
             "engine must be 'auto', 'threads', 'dask', the address of a Dask scheduler (tcp://...), a Dask client or "
             f"an object with a method sum, got {engine!r}"
         )
-    found: Engine = engine
+    found = engine
     return found
 
 

@@ -97,8 +97,11 @@ class Cluster:
 
     # what they have
 
-    def name(self, counts: Any) -> str:
+    def name(self, corpus: Any) -> str:
         """Return the name under which workers keep these documents; it is dropped with them."""
+        if hasattr(corpus, "folder"):
+            return f"folder-{corpus.fingerprint()}"
+        counts = corpus.counts
         if id(counts) not in self._names:
             name = f"documents-{uuid.uuid4().hex[:12]}"
             self._names[id(counts)] = name
@@ -118,7 +121,7 @@ class Cluster:
     def shares(self, corpus: Corpus) -> list[Share]:
         """Return who has which blocks, after sending to workers the documents they do not have yet."""
         self.ready()
-        name = self.name(corpus.counts)
+        name = self.name(corpus)
         threads = np.cumsum([0, *self.workers.values()])
         cuts = np.round(threads / threads[-1] * corpus.n_blocks).astype(int)
         found = []
@@ -132,17 +135,78 @@ class Cluster:
         self._send(corpus, name, found)
         return found
 
-    def _send(self, corpus: Corpus, name: str, shares: list[Share]) -> None:
+    def _send(self, corpus: Any, name: str, shares: list[Share]) -> None:
         have = self._have.setdefault(name, {})
-        tasks, wanted = [], []
-        for address, run in shares:
-            for first, end in without(int(run.boundaries[0]), int(run.boundaries[-1]), have.get(address, [])):
+        wanted = [
+            (address, first, end)
+            for address, run in shares
+            for first, end in without(int(run.boundaries[0]), int(run.boundaries[-1]), have.get(address, []))
+        ]
+        tasks: list[tuple[str, tuple[Any, ...]]] = []
+        if hasattr(corpus, "folder"):  # workers read it themselves, whichever blocks they have
+            missing = [address for address, _ in shares if address not in have]
+            wanted = [(address, 0, corpus.shape[0]) for address in missing]
+            tasks = [(address, (worker.keep_corpus, name, corpus)) for address in missing]
+        elif hasattr(corpus.counts, "chunks"):
+            tasks = self._remote_rows(corpus.counts, name, wanted)
+        else:
+            for address, first, end in wanted:
                 rows = self.put(_rows(corpus.counts, first, end), [address])
                 tasks.append((address, (worker.keep_rows, name, rows)))
-                wanted.append((address, first, end))
         self.wait([self.submit(address, *task) for address, task in tasks], [address for address, _ in tasks])
         for address, first, end in wanted:
             have.setdefault(address, []).append((first, end))
+
+    def _remote_rows(self, counts: Any, name: str, wanted: list[tuple[str, int, int]]) -> list[Any]:
+        """Return tasks that bring documents from worker to worker; where none has them, from the collection."""
+        have = self._have[name]
+        tasks: list[Any] = []
+        futures = dict(enumerate(counts.futures))
+        counts.futures = []
+        for address, first, end in wanted:
+            left = [(first, end)]
+            for other in have:
+                for a, b in have[other]:
+                    common = [(max(low, a), min(high, b)) for low, high in left if low < b and a < high]
+                    for low, high in common:
+                        rows = self.submit(other, worker.rows_of, name, low, high)
+                        tasks.append((address, (worker.keep_rows, name, rows)))
+                    left = [piece for low, high in left for piece in without(low, high, [(a, b)])]
+            for low, high in left:
+                firsts, ends = counts.starts[:-1], counts.starts[1:]
+                for i in np.flatnonzero((firsts < high) & (ends > low)).tolist():
+                    if i not in futures:
+                        futures[i] = self.client.compute(counts.chunks[i], workers=[address], allow_other_workers=True)
+                    task = (worker.keep_chunk, name, futures[i], int(firsts[i]), (low, high), counts.dtype)
+                    tasks.append((address, task))
+        return tasks
+
+    def measure(self, chunks: list[Any]) -> Any:
+        """Compute the chunks of a collection on the workers that will have their documents; return what they are like.
+
+        Parameters
+        ----------
+        chunks : list of Delayed
+
+        Returns
+        -------
+        momentopic.corpus.collections.RemoteCounts
+        """
+        from momentopic.corpus.collections import RemoteCounts, measured
+
+        self.ready()
+        addresses = np.repeat(list(self.workers), list(self.workers.values()))
+        places = [[str(addresses[i * len(addresses) // len(chunks)])] for i in range(len(chunks))]
+        futures = [
+            self.client.compute(chunk, workers=place, allow_other_workers=True)
+            for chunk, place in zip(chunks, places, strict=True)
+        ]
+        # Dask itself does again what is lost here
+        found = [
+            self.client.submit(measured, future, workers=place, allow_other_workers=True, pure=False)
+            for future, place in zip(futures, places, strict=True)
+        ]
+        return RemoteCounts(chunks, self.client.gather(found, direct=self.direct), futures)
 
     # talking to them
 

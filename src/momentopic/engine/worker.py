@@ -16,6 +16,7 @@ import numpy as np
 
 from momentopic._types import FloatArray, IntArray
 from momentopic.corpus.blocks import Block, Corpus
+from momentopic.corpus.validate import as_counts
 from momentopic.engine.base import Nodes, OrderedSum, Partial
 from momentopic.engine.threads import ThreadEngine
 
@@ -83,6 +84,7 @@ class _Kept:
     """All that this worker keeps."""
 
     rows: dict[str, list[Rows]] = field(default_factory=dict)
+    opened: dict[str, Any] = field(default_factory=dict)  # corpora on disk
     joined: dict[str, dict[tuple[int, int], Block]] = field(default_factory=dict)  # blocks of several pieces
     sessions: dict[str, _Session] = field(default_factory=dict)
 
@@ -108,12 +110,18 @@ class _Blocks:
         self.run = run
         self.n_blocks = len(run.boundaries) - 1
         kept = _kept()
-        if run.rows not in kept.rows:
+        self._opened = kept.opened.get(run.rows)
+        if self._opened is not None:
+            self._opened = self._opened._with_boundaries(run.boundaries)
+        elif run.rows not in kept.rows:
             raise NotHereError(f"this worker has no documents of {run.rows}")
-        self._rows = kept.rows[run.rows]
+        self._rows = kept.rows.get(run.rows, [])
         self._joined = kept.joined.setdefault(run.rows, {})
 
     def block(self, i: int) -> Block:
+        if self._opened is not None:
+            block: Block = self._opened.block(i)
+            return block
         first, end = int(self.run.boundaries[i]), int(self.run.boundaries[i + 1])
         if (first, end) in self._joined:
             return self._joined[first, end]
@@ -149,6 +157,27 @@ def keep_rows(name: str, rows: Rows) -> None:
     arrays: Any = [np.require(array, requirements="W") for array in rows[1:]]
     own = Rows(rows.first, *arrays)
     _kept().rows[name] = sorted([*_kept().rows.get(name, ()), own], key=lambda rows: rows.first)
+
+
+def keep_chunk(name: str, chunk: Any, start: int, documents: tuple[int, int], dtype: Any) -> None:
+    """Keep some documents of a chunk that begins with document number `start`."""
+    counts = as_counts(chunk, empty_ok=True)
+    indptr = counts.indptr.astype(np.int64)
+    rows = Rows(start, indptr, counts.indices, counts.data.astype(dtype, copy=False))
+    first, end = max(start, documents[0]), min(rows.end, documents[1])
+    keep_rows(name, Rows(first, *_cut(rows, first, end)))
+
+
+def rows_of(name: str, first: int, end: int) -> Rows:
+    """Return documents that this worker has."""
+    run = Run(name, 0, np.array([first, end]), 0)
+    block = _Blocks(run).block(0)
+    return Rows(first, block.indptr, block.indices, block.counts)
+
+
+def keep_corpus(name: str, corpus: Any) -> None:
+    """Keep a corpus that was opened from a folder, which this worker sees too."""
+    _kept().opened[name] = corpus
 
 
 def forget(names: Iterable[str], dask_worker: Any) -> None:
