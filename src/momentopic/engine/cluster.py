@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
 import uuid
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -214,9 +216,12 @@ class Cluster:
         """Return a value as tasks take it: as it is if it is small, else sent to these workers once."""
         if size_of(value) <= _EMBEDDED:
             return value
-        return self.client.scatter(
-            _Parcel(value), workers=addresses, broadcast=len(addresses) > 1, direct=self.direct, hash=False
-        )
+        try:
+            return self.client.scatter(
+                _Parcel(value), workers=addresses, broadcast=len(addresses) > 1, direct=self.direct, hash=False
+            )
+        except OSError as error:
+            raise LostError("a worker is gone") from error
 
     def submit(self, address: str, function: Callable[..., Any], *args: Any) -> Any:
         """Return the future of a task that no other worker can do."""
@@ -263,15 +268,26 @@ class Cluster:
             self.client.cancel(futures)
             raise
 
-    def gather(self, futures: list[Any]) -> list[Any]:
-        """Return the results of tasks that are done."""
+    def gather(self, futures: list[Any], addresses: Sequence[str]) -> list[Any]:
+        """Return the results of tasks that these workers have done."""
         from distributed import KilledWorker
 
+        # a result that is lost with its worker would be waited for, as long as it takes
+        coming = asyncio.run_coroutine_threadsafe(
+            self.client.gather(futures, direct=self.direct, asynchronous=True), self.client.loop.asyncio_loop
+        )
         try:
-            results: list[Any] = self.client.gather(futures, direct=self.direct)
+            while True:
+                try:
+                    results: list[Any] = coming.result(_POLL)
+                    return results
+                except FutureTimeoutError:
+                    if coming.done() or self.missing(addresses):
+                        raise LostError("a result is gone") from None
         except (CancelledError, KilledWorker, NotHereError, OSError) as error:
             raise LostError("a result is gone") from error
-        return results
+        finally:
+            coming.cancel()
 
     def total(self, futures: list[Any], addresses: list[str], double: bool) -> Partial:
         """Add up the sums of neighbouring runs: in pairs by workers, the last ones here."""
@@ -284,7 +300,7 @@ class Cluster:
             addresses = addresses[::2]
         self.wait(futures, addresses)
         ordered = OrderedSum(double=double)
-        for nodes in self.gather(futures):
+        for nodes in self.gather(futures, addresses):
             for node, part in nodes.items():
                 ordered.add_node(node, tuple(np.require(array, requirements="W") for array in part))
         return ordered.result()
@@ -348,7 +364,7 @@ def size_of(value: Any) -> int:
         return sum(map(size_of, value.values()))
     if isinstance(value, tuple | list):
         return sum(map(size_of, value))
-    return 64
+    return 64 + size_of(getattr(value, "__dict__", ())) if not callable(value) else 64
 
 
 def _rows(counts: Any, first: int, end: int) -> Rows:

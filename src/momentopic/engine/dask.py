@@ -24,6 +24,7 @@ from momentopic.engine.session import Pass, local_words, session_of
 from momentopic.engine.threads import available_cores
 from momentopic.engine.worker import Call
 
+_PATIENCE = 20.0  # seconds for a scheduler to answer
 _clusters: weakref.WeakKeyDictionary[Any, Cluster] = weakref.WeakKeyDictionary()
 
 
@@ -60,8 +61,8 @@ class DaskEngine:
         """Return ``function(block, *args, **kwargs)`` of all blocks, concatenated; see `Engine.map`."""
 
         def attempt() -> Partial:
-            futures, _ = self._each(worker.map_run, corpus, Call(function, args, kwargs))
-            parts = self.cluster.gather(futures)
+            futures, addresses = self._each(worker.map_run, corpus, Call(function, args, kwargs))
+            parts = self.cluster.gather(futures, addresses)
             return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
         rows: Partial = self.cluster.persistently(attempt)
@@ -142,6 +143,6 @@ def _connected(address: str) -> Any:
     if current is not None and current.scheduler.address == address:
         return current
     try:
-        return Client(address, timeout=20)
+        return Client(address, timeout=_PATIENCE)
     except (OSError, TimeoutError, ValueError) as error:
         raise ConnectionError(f"there is no Dask scheduler at {address}: {error}") from error

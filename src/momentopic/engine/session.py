@@ -78,7 +78,7 @@ class Session:
 
     def continued_by(self, words: list[Any], turn: int) -> bool:
         """Whether these words are those that the workers have, and in the right places for this turn."""
-        own = all(isinstance(part, _Part) and part.session is self and part.n_turns == self.n_turns for part in words)
+        own = all(isinstance(part, _Part) and part._is_of(self) for part in words)
         return own and self._turned is not None and turn == (self._turned[0] + 1) % self._turned[1]
 
     def do(self, wanted: Pass, progress: Callable[[int, int], None] | None) -> Partial:
@@ -105,7 +105,7 @@ class Session:
     def _fetch(self) -> dict[int, Any]:
         self._catch_up(None)
         kept = self._asked(worker.words_of)
-        moving = self.cluster.gather(self._outcomes)
+        moving = self.cluster.gather(self._outcomes, self._addresses)
         found: dict[int, Any] = {}
         for parts in (*kept, *(outcome.leaving for outcome in moving)):
             found.update(parts)
@@ -124,7 +124,7 @@ class Session:
     def _asked(self, function: Callable[..., Any]) -> list[Any]:
         futures = [self.cluster.submit(address, function, self.name, self.step) for address, _ in self._shares]
         self.cluster.wait(futures, self._addresses)
-        return self.cluster.gather(futures)
+        return self.cluster.gather(futures, self._addresses)
 
     @property
     def _addresses(self) -> list[str]:
@@ -219,20 +219,22 @@ class _States(list[Any]):
 
 
 class _Part:
-    """Stands for a part of the words: comes here when it is looked at."""
+    """Stands for a part of the words: comes here when it is looked at. Its own names must not hide the part's."""
 
     def __init__(self, session: Session, number: int) -> None:
-        self.session = session
-        self.number = number
-        self.n_turns = session.n_turns
+        self._session, self._number = session, number
+        self._n_turns = session.n_turns
 
-    def fetched(self) -> Any:
-        return self.session.fetched(self.n_turns)[self.number]
+    def _fetched(self) -> Any:
+        return self._session.fetched(self._n_turns)[self._number]
+
+    def _is_of(self, session: Session) -> bool:
+        return self._session is session and self._n_turns == session.n_turns
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self.fetched(), name)
+        return getattr(self._fetched(), name)
 
 
 def session_of(cluster: Cluster, corpus: Corpus, states: list[Any]) -> Session:
@@ -246,4 +248,4 @@ def session_of(cluster: Cluster, corpus: Corpus, states: list[Any]) -> Session:
 
 def local_words(words: list[Any]) -> list[Any]:
     """Return the parts of the words themselves."""
-    return [part.fetched() if isinstance(part, _Part) else part for part in words]
+    return [part._fetched() if isinstance(part, _Part) else part for part in words]
