@@ -220,7 +220,7 @@ def _scored(
 ) -> HeldOut:
     corpus = as_corpus(X, empty_ok=True)
     phi, c = _checked(topics, concentration, corpus.shape[1], smoothing)
-    nats, tokens, left_out = get_engine(engine).map(
+    nats, tokens, left_out = get_engine(engine, corpus).map(
         function, corpus.cut(_DOCUMENTS), phi, c, random_state=random_state, **options
     )
     return HeldOut(nats, tokens, int(left_out.sum()))

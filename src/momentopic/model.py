@@ -60,9 +60,10 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         to 350; more of them bring a little more likelihood, 0 leaves them out: less accurate, and three times as fast.
     smoothing : float, default=None
         The Dirichlet parameter of the topics in a collapsed refinement; None estimates it.
-    engine : "auto", "threads", "cuda" or an Engine, default="auto"
-        Who does the sums over documents. The result has the same bits for any number of threads; on a CUDA device, the
-        same bits on every run. "auto" takes the device where there is one and the corpus has 20 million nonzeros.
+    engine : "auto", "threads", "cuda", "dask", an address, a distributed.Client or an Engine, default="auto"
+        Who does the sums over documents: the threads of this machine, its CUDA device, or a Dask cluster. The result
+        has the same bits for any number of threads or workers; on a device, the same bits on every run. "auto" takes a
+        device where there is one and the corpus has 20 million nonzeros.
     random_state : int, RandomState or None, default=0
         Seeds the start of the eigensolver (which matters only within its tolerance), random projections and restarts.
     verbose : int, default=0
@@ -118,7 +119,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         "refine": [StrOptions({"collapsed", "variational"}), None],
         "n_sweeps": [Interval(Integral, 0, None, closed="left"), None],
         "smoothing": [Interval(Real, 0, None, closed="neither"), None],
-        "engine": [StrOptions({"auto", "threads", "cuda"}), HasMethods("sum")],
+        "engine": [str, HasMethods("sum"), HasMethods(["submit", "scatter"])],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -176,7 +177,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         state = self.random_state
         seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
         with Steps(self.verbose) as steps:
-            engine = get_engine(self.engine, int(corpus.counts.nnz))
+            engine = get_engine(self.engine, corpus)
             if self.refine is not None and not (hasattr(engine, "update") and hasattr(engine, "turn")):
                 raise ValueError(
                     f"{engine!r} has no methods update and turn, which a refinement needs: use refine=None"
@@ -295,7 +296,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self)
         corpus = self._as_known_corpus(X)
         result = heldout.completion(
-            corpus, self.components_, self.concentration_, smoothing=0.01, engine=get_engine(self.engine)
+            corpus, self.components_, self.concentration_, smoothing=0.01, engine=get_engine(self.engine, corpus)
         )
         return result.bits_per_token
 
@@ -339,6 +340,10 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise ValueError("n_projections is for projections='random'")
 
     def _as_corpus(self, X: Any) -> Corpus:
+        if hasattr(X, "__dask_graph__"):
+            from momentopic.corpus.collections import collection_corpus
+
+            X = collection_corpus(X, self.engine)
         if is_texts(X):
             X = Corpus.from_texts(X)
         if isinstance(X, Corpus):
@@ -354,6 +359,10 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _as_known_corpus(self, X: Any) -> Corpus:
         """Return documents to be asked about: of the words of the fit, and possibly all empty."""
+        if hasattr(X, "__dask_graph__"):
+            from momentopic.corpus.collections import collection_corpus
+
+            X = collection_corpus(X, self.engine, self)
         if is_texts(X):
             X = self.count(X)
         if not isinstance(X, Corpus):
@@ -368,7 +377,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _proportions(self, X: Any) -> tuple[FloatArray, FloatArray]:
         check_is_fitted(self)
         corpus = self._as_known_corpus(X)
-        return documents.proportions(corpus, self.components_, self.concentration_, get_engine(self.engine))
+        return documents.proportions(corpus, self.components_, self.concentration_, get_engine(self.engine, corpus))
 
     def _keep(self, solution: Solution, refined: Refined | None, mean_length: float) -> None:
         self.components_ = np.ascontiguousarray(solution.D.T)

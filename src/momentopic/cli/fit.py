@@ -17,6 +17,7 @@ EXAMPLES = (
     "momentopic fit posts.jsonl.gz -k 20 -o model --email --report topics.html",
     "momentopic fit folder/ -k 10 -o model --stop-words german --ngrams 2",
     "momentopic fit docword.kos.txt.gz -k 50 -o model",
+    "momentopic fit docword.nytimes.txt.gz -k 100 -o model --engine tcp://scheduler:8786",
 )
 
 
@@ -86,16 +87,17 @@ def fit(
         Refinement, typer.Option(help="What follows the moment solution.", rich_help_panel=_METHOD)
     ] = Refinement.collapsed,
     threads: Annotated[int | None, typer.Option(help="Threads (default: all cores).", min=1)] = None,
+    engine: options.Engine = "threads",
     report: Annotated[Path | None, typer.Option(help="Also write a report: an .html file.")] = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
     """Find the topics of a corpus and save them."""
     from momentopic import Corpus, DiscreteICA, persist
-    from momentopic.engine import ThreadEngine
     from momentopic.report.page import check_report_destination
 
     persist.check_destination(output)  # before any work
+    who = options.summing_engine(engine, threads)
     if report is not None:
         check_report_destination(report)
     settings: Any = options.text_settings(stop_words, min_df, max_df, max_features, ngrams, email, token_pattern)
@@ -109,7 +111,7 @@ def fit(
     model = DiscreteICA(
         k, moments=moments.value, algorithm=algorithm.value, projections=projections.value, c0=c0,
         refine=cast(Any, None if refine is Refinement.none else refine.value),
-        engine=ThreadEngine(threads), random_state=seed, verbose=1,
+        engine=who, random_state=seed, verbose=1,
     )  # fmt: skip
     with warnings.catch_warnings():
         if corpus.settings is not None:  # the reader has said so already

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -53,6 +53,30 @@ Email = Annotated[
 TokenPattern = Annotated[
     str | None, typer.Option(help="A regular expression for words.", show_default=False, rich_help_panel=_TEXTS)
 ]
+
+
+Engine = Annotated[
+    str,
+    typer.Option(
+        help='Who does the work: "threads", "dask" (workers on this machine), the address of a Dask scheduler '
+        '(tcp://HOST:8786), or "cuda".',
+        show_default=True,
+    ),
+]
+
+
+def summing_engine(engine: str, threads: int | None) -> Any:
+    """Return the engine that the options stand for; what is not there is refused before any work."""
+    from momentopic.engine import ThreadEngine, get_engine
+
+    if engine in ("auto", "threads"):
+        return ThreadEngine(threads)
+    if threads is not None:
+        raise typer.BadParameter(f"it is for --engine threads, not for {engine}", param_hint="--threads")
+    try:
+        return get_engine(engine)
+    except (ImportError, ConnectionError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint="--engine") from error
 
 
 def text_settings(

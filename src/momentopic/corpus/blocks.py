@@ -1,6 +1,6 @@
 """A corpus is a list of row blocks whose boundaries depend on the corpus alone.
 
-Everything the library asks of a corpus is a sum over documents. The sums are taken block by block and added in block
+Everything the library asks of a corpus is a sum over documents. The sums are taken block by block and added in a fixed
 order, so the boundaries below, never the number of workers, decide the order of every floating-point addition: a fit
 gives the same bits on one thread, on many, and on a cluster.
 """
@@ -320,4 +320,8 @@ def _equal_parts(indptr: IntArray, n_parts: int) -> IntArray:
 
 def as_corpus(X: Any, *, empty_ok: bool = False) -> Corpus:
     """Return `X` itself if it is a Corpus, else a Corpus made of it."""
+    if hasattr(X, "__dask_graph__"):
+        from momentopic.corpus.collections import ClusterCorpus
+
+        return ClusterCorpus(X, empty_ok=empty_ok)
     return X if isinstance(X, Corpus) else Corpus(X, empty_ok=empty_ok)

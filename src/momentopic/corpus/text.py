@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -146,7 +146,7 @@ def count_words(
     if vocabulary is not None:
         return counted.matrix(np.arange(len(vocabulary)), len(vocabulary)), list(vocabulary)
     words = list(counted.words)
-    kept = _kept(counted, settings, source)
+    kept = _kept(*counted.frequencies(), counted.n_docs, settings, source)
     kept = kept[np.argsort(np.array([words[m] for m in kept], dtype=object), kind="stable")]
     number = np.full(len(words), -1, dtype=np.int64)
     number[kept] = np.arange(len(kept))
@@ -225,9 +225,26 @@ def _numbered(vocabulary: Sequence[str]) -> dict[str, int]:
     return numbers
 
 
-def _kept(counted: _Counts, settings: TextSettings, source: str) -> IntArray:
-    documents, totals = counted.frequencies()
-    N = counted.n_docs
+def frequent_words(found: Mapping[str, tuple[int, int]], n_docs: int, settings: TextSettings, source: str) -> list[str]:
+    """Return the words that `count_words` would keep, in its order.
+
+    Parameters
+    ----------
+    found : dict
+        For each word, in the order in which they first occur: in how many documents it is, and how often.
+    n_docs : int
+    settings : TextSettings
+    source : str
+        What to call the texts in an error message.
+    """
+    if n_docs == 0:
+        raise InputFileError(f"there are no documents in {source}")
+    words = list(found)
+    documents, totals = np.array(list(found.values()), dtype=np.int64).reshape(-1, 2).T
+    return sorted(words[m] for m in _kept(documents, totals, n_docs, settings, source))
+
+
+def _kept(documents: IntArray, totals: IntArray, N: int, settings: TextSettings, source: str) -> IntArray:
     least, most = _number(settings.min_df, 1, N), _number(settings.max_df, 1 + 1e-9, N)
     kept = np.flatnonzero((documents >= least) & (documents <= most))
     if settings.max_features is not None:

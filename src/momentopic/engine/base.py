@@ -1,7 +1,7 @@
 """The one seam of the library: a sum over the blocks of a corpus, or a row for each of its documents.
 
 Nothing above this module knows whether the sum is done by threads, a cluster or a GPU. An engine must give the bits
-that the plain loop ``for i in range(n_blocks): total += function(corpus.block(i), *args)`` gives.
+that `OrderedSum` gives of ``function(corpus.block(i), *args)`` for all i.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ Partial: TypeAlias = tuple[FloatArray, ...]
 # From so many nonzeros on a device saves more than it takes to wake it up, a second or two.
 _LARGE = 20_000_000
 BlockFunction: TypeAlias = Callable[Concatenate[Block, P], Partial]
+Node: TypeAlias = tuple[int, int]
+Nodes: TypeAlias = dict[Node, Partial]
 
 
 class Engine(Protocol):
@@ -41,7 +43,7 @@ class Engine(Protocol):
         Returns
         -------
         tuple of arrays
-            The element-wise sums, added in block order and in double precision, whatever the parts are in.
+            The element-wise sums, added as `OrderedSum` does, in double precision whatever the parts are in.
         """
         ...
 
@@ -82,7 +84,7 @@ class Engine(Protocol):
         Returns
         -------
         tuple of arrays
-            The element-wise sums, added in block order.
+            The element-wise sums, added as `OrderedSum` does.
         list
             The new states.
         """
@@ -119,7 +121,7 @@ class Engine(Protocol):
         Returns
         -------
         tuple of arrays
-            The element-wise sums, added in block order.
+            The element-wise sums, added as `OrderedSum` does.
         list
             The new states.
         list
@@ -129,63 +131,103 @@ class Engine(Protocol):
 
 
 class OrderedSum:
-    """Adds up partial sums in block order, whatever order they arrive in.
+    """Adds up partial sums in a tree of fixed shape, whatever order they arrive in.
 
-    Floating-point addition is not associative: a part that comes early waits until all before it are in.
+    Floating-point addition is not associative: which parts are added to which must not depend on who was first. The
+    tree is that of neighbours: part 2i + 1 is added to part 2i, then the sums of pairs to one another, and so on; parts
+    without a neighbour at the end join from the right. So whoever holds consecutive blocks can add up most of them
+    alone (`nodes`), and few sums have to travel. No more sums wait than the tree has levels, if parts come in order.
     """
 
     def __init__(self, *, double: bool = False) -> None:
         self.double = double  # whether parts in single precision are added in double
-        self.total: Partial | None = None
-        self._next = 0
-        self._waiting: dict[int, Partial] = {}
+        self.nodes: Nodes = {}
 
     def add(self, i: int, part: Partial) -> None:
         """Take in the part of block `i`."""
-        self._waiting[i] = part
-        while self._next in self._waiting:
-            ready = self._waiting.pop(self._next)
-            self._next += 1
-            if self.total is None:
-                self.total = tuple(part.astype(np.float64, copy=False) for part in ready) if self.double else ready
-            else:
-                for total, addend in zip(self.total, ready, strict=True):
-                    np.add(total, addend, out=total)
+        self.add_node((0, i), part)
+
+    def add_node(self, node: Node, part: Partial) -> None:
+        """Take in a sum of some parts: node (level, i) is that of the 2^level parts from number i 2^level on."""
+        level, i = node
+        while (level, i ^ 1) in self.nodes:
+            other = self.nodes.pop((level, i ^ 1))
+            part = self._added(other, part) if i & 1 else self._added(part, other)
+            level, i = level + 1, i >> 1
+        self.nodes[level, i] = part
 
     def result(self) -> Partial:
         """Return the sum of all parts."""
-        if self.total is None or self._waiting:
+        end, total = 0, None
+        for level, i in sorted(self.nodes, key=lambda node: node[1] << node[0]):
+            if i << level != end:
+                raise RuntimeError("a block is missing from the sum")
+            end += 1 << level
+        for node in sorted(self.nodes):  # the smallest are the last ones
+            part = self.nodes[node]
+            total = self._added(part, total) if total is not None else self._in_double(part)
+        if total is None:
             raise RuntimeError("a block is missing from the sum")
-        return self.total
+        return total
+
+    def _added(self, left: Partial, right: Partial) -> Partial:
+        left = self._in_double(left)
+        for total, addend in zip(left, right, strict=True):
+            np.add(total, addend, out=total)
+        return left
+
+    def _in_double(self, part: Partial) -> Partial:
+        return tuple(array.astype(np.float64, copy=False) for array in part) if self.double else part
 
 
-def get_engine(engine: Any, nonzeros: int = 0) -> Engine:
+def get_engine(engine: Any, corpus: Any = None) -> Engine:
     """Return the engine that the `engine` parameter of the public functions names.
 
     Parameters
     ----------
-    engine : "auto", "threads", "cuda" or an Engine
-        "threads" are those of this machine, one for each core it may use; "cuda" is its device; "auto" is the device
-        where there is one and the work is large enough, else the threads.
-    nonzeros : int
-        Of the corpus that is to be fitted.
+    engine : "auto", "threads", "cuda", "dask", an address, a distributed.Client or an Engine
+        "threads" are those of this machine, one for each core it may use. "cuda" is its device. "dask" is the current
+        Dask cluster, or one that is started on this machine; a Client, or the address of a scheduler ("tcp://..."), is
+        that cluster.
+    corpus : Corpus, optional
+        What "auto" depends on: the cluster that has the documents, if one has them; else the device, if there is one
+        and the corpus is large enough; else the threads.
     """
-    if isinstance(engine, str):
-        if engine == "auto" and nonzeros >= _LARGE:
-            from momentopic.engine.cuda import CudaEngine, device_available
+    if isinstance(engine, str) and engine == "auto" and hasattr(corpus, "engine"):
+        found: Engine = corpus.engine
+        return found
+    if isinstance(engine, str) and (engine == "cuda" or (engine == "auto" and _worth_a_device(corpus))):
+        from momentopic.engine.cuda import CudaEngine
 
-            if device_available():
-                return CudaEngine()
-        if engine in ("auto", "threads"):
-            from momentopic.engine.threads import ThreadEngine
+        return CudaEngine()
+    if isinstance(engine, str) and engine in ("auto", "threads"):
+        from momentopic.engine.threads import ThreadEngine
 
-            return ThreadEngine()
-        if engine == "cuda":
-            from momentopic.engine.cuda import CudaEngine
+        return ThreadEngine()
+    if (isinstance(engine, str) and engine == "dask") or _is_address(engine) or _is_client(engine):
+        from momentopic.engine.dask import DaskEngine
 
-            return CudaEngine()
-        raise ValueError(f"engine must be 'auto', 'threads', 'cuda' or an object with a method sum, got {engine!r}")
-    if not callable(getattr(engine, "sum", None)) or hasattr(engine, "__array__"):
-        raise ValueError(f"engine must be 'auto', 'threads', 'cuda' or an object with a method sum, got {engine!r}")
-    found: Engine = engine
+        return DaskEngine(None if isinstance(engine, str) and "://" not in engine else engine)
+    if isinstance(engine, str) or not callable(getattr(engine, "sum", None)) or hasattr(engine, "__array__"):
+        raise ValueError(
+            "engine must be 'auto', 'threads', 'cuda', 'dask', the address of a Dask scheduler (tcp://...), a Dask "
+            f"client or an object with a method sum, got {engine!r}"
+        )
+    found = engine
     return found
+
+
+def _worth_a_device(corpus: Any) -> bool:
+    if corpus is None or corpus.nonzeros < _LARGE:
+        return False
+    from momentopic.engine.cuda import device_available
+
+    return device_available()
+
+
+def _is_address(engine: Any) -> bool:
+    return isinstance(engine, str) and "://" in engine
+
+
+def _is_client(engine: Any) -> bool:
+    return all(callable(getattr(engine, name, None)) for name in ("submit", "scatter", "nthreads"))

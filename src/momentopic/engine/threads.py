@@ -96,7 +96,7 @@ class _Schedule:
 
 
 class ThreadEngine:
-    """The local engine: blocks are handed to threads, partial sums are added in block order.
+    """The local engine: blocks are handed to threads, partial sums are added in an order that blocks alone decide.
 
     The block functions spend their time in compiled code that releases the interpreter lock. BLAS is held to one
     thread meanwhile: its own threads would fight ours for the cores, and its results may depend on their number.
@@ -118,13 +118,13 @@ class ThreadEngine:
     def sum(self, function: BlockFunction[P], corpus: Corpus, *args: P.args, **kwargs: P.kwargs) -> Partial:
         """Return the sum over all blocks of ``function(block, *args, **kwargs)``; see `Engine.sum`."""
         ordered = OrderedSum(double=True)
-        self._run(ordered.add, corpus, lambda _, block: function(block, *args, **kwargs))
+        self.run(ordered.add, corpus, lambda _, block: function(block, *args, **kwargs))
         return ordered.result()
 
     def map(self, function: BlockFunction[P], corpus: Corpus, *args: P.args, **kwargs: P.kwargs) -> Partial:
         """Return ``function(block, *args, **kwargs)`` of all blocks, concatenated; see `Engine.map`."""
         parts: dict[int, Partial] = {}
-        self._run(parts.__setitem__, corpus, lambda _, block: function(block, *args, **kwargs))
+        self.run(parts.__setitem__, corpus, lambda _, block: function(block, *args, **kwargs))
         columns = zip(*(parts[i] for i in range(corpus.n_blocks)), strict=True)
         return tuple(np.concatenate(column) for column in columns)
 
@@ -139,7 +139,7 @@ class ThreadEngine:
             part, renewed[i] = result
             ordered.add(i, part)
 
-        self._run(take, corpus, lambda i, block: function(block, states[i], *args, **kwargs))
+        self.run(take, corpus, lambda i, block: function(block, states[i], *args, **kwargs))
         return ordered.result(), renewed
 
     def turn(
@@ -165,7 +165,7 @@ class ThreadEngine:
             part, new_states[i], new_words[held(i)] = result
             ordered.add(i, part)
 
-        self._run(take, corpus, lambda i, block: function(block, states[i], words[held(i)], *args, **kwargs))
+        self.run(take, corpus, lambda i, block: function(block, states[i], words[held(i)], *args, **kwargs))
         return ordered.result(), new_states, new_words
 
     def with_progress(self, progress: Callable[[int, int], None]) -> ThreadEngine:
@@ -174,7 +174,7 @@ class ThreadEngine:
         engine.progress = self.progress or progress
         return engine
 
-    def _run(self, take: Callable[[int, R], None], corpus: Corpus, function: Callable[[int, Block], R]) -> None:
+    def run(self, take: Callable[[int, R], None], corpus: Corpus, function: Callable[[int, Block], R]) -> None:
         """Hand every block to a thread, and each result with its number to `take`, in the calling thread."""
         n_blocks = corpus.n_blocks
         n_threads = min(self.n_threads or available_cores(), n_blocks)

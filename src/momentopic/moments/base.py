@@ -90,7 +90,7 @@ class Moments(ABC):
 
     def __init__(self, X: Any, engine: Any = "auto") -> None:
         self.corpus: Corpus = as_corpus(X)
-        self.engine: Engine = get_engine(engine)
+        self.engine: Engine = get_engine(engine, self.corpus)
 
     @property
     def n_threads(self) -> int | None:

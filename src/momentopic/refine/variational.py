@@ -81,7 +81,8 @@ def variational_lda(
     -------
     Variational
     """
-    corpus, sums = as_corpus(X), get_engine(engine)
+    corpus = as_corpus(X)
+    sums = get_engine(engine, corpus)
     beta, alpha = _start(corpus, n_components, init, random_state)
     lengths = np.asarray(corpus.counts.sum(axis=1, dtype=np.float64)).ravel()
     first = [_first_gamma(corpus, i, lengths, alpha) for i in range(corpus.n_blocks)]
