@@ -202,7 +202,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _refined(self, corpus: Corpus, solution: Solution, engine: Engine, seed: int, steps: Steps) -> Refined:
         topics = split_topics(solution.D.T, self.n_components, seed)
         if self.refine == "collapsed":
-            at_rest = movement_at_rest(float(corpus.counts.sum(dtype=np.float64)), self.n_components)
+            at_rest = movement_at_rest(corpus.tokens, self.n_components)
             return refine_collapsed(
                 corpus,
                 topics,

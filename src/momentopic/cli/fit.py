@@ -105,7 +105,7 @@ def fit(
             **settings,
         )  # fmt: skip
     if not as_json:
-        say(f"{corpus.shape[0]} documents, {corpus.shape[1]} words, {corpus.counts.nnz} nonzeros")
+        say(f"{corpus.shape[0]} documents, {corpus.shape[1]} words, {corpus.nonzeros} nonzeros")
     model = DiscreteICA(
         k, moments=moments.value, algorithm=algorithm.value, projections=projections.value, c0=c0,
         refine=cast(Any, None if refine is Refinement.none else refine.value),

@@ -9,7 +9,7 @@ import typer
 
 TEXTS_OR_COUNTS = (
     "Texts: .jsonl, .csv, .tsv (also .gz), .parquet, or a folder of .txt files. "
-    "Counts: .npz, .mtx, docword*.txt (UCI), .dat (lda-c)."
+    "Counts: .npz, .mtx, docword*.txt (UCI), .dat (lda-c), a folder that pack wrote."
 )
 
 Seed = Annotated[int, typer.Option("--seed", help="Seeds everything that is random.")]

@@ -110,7 +110,7 @@ def refine_collapsed(
     -------
     Refined
     """
-    nnz, tokens = corpus.counts.nnz, float(corpus.counts.sum(dtype=np.float64))
+    nnz, tokens = corpus.nonzeros, corpus.tokens
     tol = movement_at_rest(tokens, len(topics)) if tol is None else tol
     sample = n_sweeps != 0 and tokens <= _MOST_REPEATS * nnz
     expect = not sample or 4 * _padded(len(topics)) * nnz <= memory
@@ -144,13 +144,13 @@ class _Run:
         smoothing: float | None,
         callback: Callable[[int, float], None] | None,
     ) -> None:
-        totals = np.asarray(corpus.counts.sum(axis=0, dtype=np.float64)).ravel()
+        totals = corpus.word_totals()
         self.n_tokens = float(totals.sum())
         self.frequencies = totals / self.n_tokens
         self.seen = totals > 0
         self.boundaries = word_boundaries(self.frequencies, number_of_parts(self.n_tokens, corpus.shape[0]))
         self.corpus = corpus.divided(len(self.boundaries) - 1)
-        lengths = np.asarray(corpus.counts.sum(axis=1, dtype=np.float64)).ravel()
+        lengths = corpus.document_lengths()
         self.lengths = np.unique(lengths, return_counts=True)
         self.engine = engine
         self.K = K

@@ -83,7 +83,7 @@ def variational_lda(
     """
     corpus, sums = as_corpus(X), get_engine(engine)
     beta, alpha = _start(corpus, n_components, init, random_state)
-    lengths = np.asarray(corpus.counts.sum(axis=1, dtype=np.float64)).ravel()
+    lengths = corpus.document_lengths()
     first = [_first_gamma(corpus, i, lengths, alpha) for i in range(corpus.n_blocks)]
     states = [(gamma, gamma) for gamma in first]
     bounds: list[float] = []
@@ -180,7 +180,7 @@ def _start(corpus: Corpus, n_components: int | None, init: Any, random_state: in
             raise ValueError(f"init must be a model of {M} words, with its topics and their concentration")
         if n_components not in (None, len(topics)):
             raise ValueError(f"n_components={n_components}, but the model has {len(topics)} topics")
-        frequencies = np.asarray(corpus.counts.sum(axis=0, dtype=np.float64)).ravel()
+        frequencies = corpus.word_totals()
         mixed = (1 - _BACKGROUND) * topics + _BACKGROUND * frequencies / frequencies.sum()
         return np.ascontiguousarray(mixed.T), alpha
     if n_components is None or n_components < 1:
@@ -188,7 +188,7 @@ def _start(corpus: Corpus, n_components: int | None, init: Any, random_state: in
     rng = np.random.default_rng(random_state)
     if init == "seeded":
         chosen = rng.choice(corpus.shape[0], size=n_components, replace=n_components > corpus.shape[0])
-        start = corpus.counts[chosen].toarray().T + 1.0
+        start = corpus.rows(chosen).toarray().T + 1.0
     elif init == "random":
         start = 1 / M + rng.random((M, n_components))
     else:
