@@ -17,6 +17,7 @@ EXAMPLES = (
     "momentopic fit posts.jsonl.gz -k 20 -o model --email --report topics.html",
     "momentopic fit folder/ -k 10 -o model --stop-words german --ngrams 2",
     "momentopic fit docword.kos.txt.gz -k 50 -o model",
+    "momentopic fit corpus -k 100 -o model --refine none --memory-limit 3GB --checkpoint state",
 )
 
 
@@ -86,16 +87,26 @@ def fit(
         Refinement, typer.Option(help="What follows the moment solution.", rich_help_panel=_METHOD)
     ] = Refinement.collapsed,
     threads: Annotated[int | None, typer.Option(help="Threads (default: all cores).", min=1)] = None,
+    memory_limit: Annotated[
+        str | None, typer.Option(help="Memory that the fit may take, as in 3GB; for corpora on disk.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A folder to keep the state in: the same command goes on after a kill.")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a report: an .html file.")] = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
     """Find the topics of a corpus and save them."""
     from momentopic import Corpus, DiscreteICA, persist
+    from momentopic.checkpoint import remove_checkpoint
     from momentopic.engine import ThreadEngine
+    from momentopic.memory import parse_size
     from momentopic.report.page import check_report_destination
 
     persist.check_destination(output)  # before any work
+    if memory_limit is not None:
+        parse_size(memory_limit)
     if report is not None:
         check_report_destination(report)
     settings: Any = options.text_settings(stop_words, min_df, max_df, max_features, ngrams, email, token_pattern)
@@ -109,13 +120,15 @@ def fit(
     model = DiscreteICA(
         k, moments=moments.value, algorithm=algorithm.value, projections=projections.value, c0=c0,
         refine=cast(Any, None if refine is Refinement.none else refine.value),
-        engine=ThreadEngine(threads), random_state=seed, verbose=1,
+        engine=ThreadEngine(threads), random_state=seed, verbose=1, memory_limit=memory_limit, checkpoint=checkpoint,
     )  # fmt: skip
     with warnings.catch_warnings():
         if corpus.settings is not None:  # the reader has said so already
             warnings.filterwarnings("ignore", message=r"\d+ of \d+ documents are empty")
         model.fit(corpus)
     model.save(output)
+    if checkpoint is not None:
+        remove_checkpoint(checkpoint)
     if report is not None:
         with working("writing the report"):
             model.report(report, corpus)

@@ -318,6 +318,11 @@ class Corpus:
         return int(self.counts.data.nbytes + self.counts.indices.nbytes + self.counts.indptr.nbytes)
 
     @property
+    def block_memory(self) -> int:
+        """The bytes that a thread needs to hold the largest block, beyond `memory`."""
+        return 0
+
+    @property
     def n_blocks(self) -> int:
         """The number of row blocks."""
         return len(self.boundaries) - 1

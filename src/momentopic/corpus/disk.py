@@ -118,6 +118,12 @@ class DiskCorpus(Corpus):
         return 16 * (self.shape[0] + 1)
 
     @property
+    def block_memory(self) -> int:
+        """The bytes that a thread needs to hold the largest block."""
+        nonzeros = int(np.diff(self.indptr[self.boundaries]).max())
+        return nonzeros * (4 + 2 * np.dtype(self._shards.dtype).itemsize)
+
+    @property
     def documents(self) -> Documents | None:  # type: ignore[override]
         """Labels, dates and identifiers of the documents, and where their texts can be read again."""
         if not self._documents:
