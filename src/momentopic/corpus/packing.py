@@ -84,10 +84,9 @@ def pack(
                 words, settings = _known_words(folder, writer.before, settings)
             words = _pack_texts(source, words, settings, writer, progress)
             _refuse_changed(path, task, _task(*asked))
-            text_columns = {**source.columns.names(), "optional": source.columns.optional}
             writer.finish(
                 vocabulary=words, settings=settings, name=path.name,
-                source={"path": str(path.resolve()), "columns": text_columns, "encoding": encoding},
+                source={"path": str(path.resolve()), "columns": source.columns.names(), "encoding": encoding},
             )  # fmt: skip
     corpus = DiskCorpus(folder)
     empty = int((np.diff(corpus.indptr) == 0).sum())
@@ -109,8 +108,10 @@ def _pack_counts(path: Path, words: Sequence[str] | None, writer: ShardWriter) -
         found = guarded(path, lambda: count_batches(path, M, writer.n_docs, ordered))
         if found is None:  # it can be read as a whole only
             X = as_counts(guarded(path, lambda: read_counts(path, M)))
+            writer.check_words(X.shape[1], words)
             writer.add(X[writer.n_docs :])
             return int(X.shape[1])
+        writer.check_words(found[0], words)  # before any long work
         for batch in guarded_records(path, found[1]):
             writer.add(batch)
     except CountsError as error:
@@ -131,10 +132,19 @@ def _pack_texts(
         words = find_words((record.text for record in source.records(progress)), settings, source.name)
         writer.note(words=words)
     counter = WordCounter(words, settings)
+    n_docs = n_dateless = 0
     for records in _batches(islice(source.records(progress), writer.n_docs, None), counter):
         days = as_dates([record.date for record in records])
         dates = [None if np.isnat(day) else str(day) for day in days]
+        n_docs, n_dateless = n_docs + len(dates), n_dateless + int(np.isnat(days).sum())
         writer.add(counter.take(), [record.label for record in records], dates, [record.id for record in records])
+    if source.columns.date is not None and n_dateless:
+        warnings.warn(
+            f"the dates of {n_dateless} of the {n_docs} documents packed from {source.name} are missing or cannot be "
+            "read: write them as 1993, 1993-04 or 1993-04-21.",
+            UserWarning,
+            stacklevel=3,
+        )
     return words
 
 

@@ -35,7 +35,8 @@ class ShardWriter:
     """Writes a corpus to a folder, a few documents at a time; a context manager.
 
     Nothing is to be seen of the documents until `finish`: then they are all there. Documents that were added before a
-    kill are kept, as far as their shards were finished, for a writer of the same `task`.
+    kill are kept, as far as their shards were finished, for a writer of the same `task`; after a ValueError, which says
+    that they cannot be packed, nothing is.
 
     Parameters
     ----------
@@ -180,7 +181,8 @@ class ShardWriter:
         largest = max(self._largest, self.notes.get("largest", -1))
         M = n_words if n_words is not None else largest + 1
         if before is not None:
-            self._check_words(before, M if n_words is not None else None, largest, vocabulary)
+            self.check_words(n_words, vocabulary)
+            self.check_words(largest + 1 if largest >= before["shape"][1] else None)
             M, vocabulary = before["shape"][1], before["vocabulary"]
         elif largest >= M:
             raise CountsError(f"a document has word {largest}, but there are {M} (numbered from 0)")
@@ -282,13 +284,14 @@ class ShardWriter:
         if strange not in ([], [JOURNAL]):
             raise FileExistsError(f"{self.folder} holds other files: choose another name, or an empty folder")
 
-    def _check_words(
-        self, before: dict[str, Any], n_words: int | None, largest: int, vocabulary: Sequence[str] | None
-    ) -> None:
-        M, words = before["shape"][1], before["vocabulary"]
-        if n_words not in (None, M) or largest >= M:
+    def check_words(self, n_words: int | None, vocabulary: Sequence[str] | None = None) -> None:
+        """Raise a ValueError if so many words, or these, are not those of the corpus that is appended to."""
+        if self.before is None:
+            return
+        M, words = self.before["shape"][1], self.before["vocabulary"]
+        if n_words not in (None, M):
             raise ValueError(
-                f"the documents to append have {n_words or largest + 1} words, but {self.folder} has {M}: they must be "
+                f"the documents to append have {n_words} words, but {self.folder} has {M}: they must be "
                 "counted with the same vocabulary"
             )
         if vocabulary is not None and words is not None and list(vocabulary) != words:
@@ -305,7 +308,8 @@ class ShardWriter:
     ) -> None:
         self._drop_pending()
         try:
-            if not self._finished and not self.done and (self.task is None or not self.shards):
+            hopeless = self.task is None or not self.shards or (kind is not None and issubclass(kind, ValueError))
+            if not self._finished and not self.done and hopeless:
                 (self.folder / JOURNAL).unlink(missing_ok=True)
                 self.shards.clear()
                 self._sweep_up()
