@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from momentopic import Corpus, DiscreteICA, simulate
-from momentopic.corpus import Columns, InputFileError, ShardWriter, TextSettings, pack, read_corpus, streams
+from momentopic.corpus import Columns, InputFileError, ShardWriter, TextSettings, pack, read_corpus, streams, uci
 from momentopic.corpus import shards as shards_module
 from momentopic.corpus.blocks import block_boundaries
 from momentopic.engine import ThreadEngine
@@ -325,6 +325,20 @@ def test_what_is_not_ours_is_left_alone(counts, tmp_path):
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.json"]
 
 
+def test_strange_characters_and_a_manifest_of_somebody_else(tmp_path):
+    texts = ["un\ud800real thing", "thing", "unreal thing"] * 3
+    (tmp_path / "x.jsonl").write_text("\n".join(json.dumps({"text": text, "key": f"\udfff{text}"}) for text in texts))
+    options = {"settings": TextSettings(min_df=1, max_df=1.0), "columns": Columns("text", id="key")}
+    assert_same_corpus(
+        read_corpus(tmp_path / "x.jsonl", **options), pack(tmp_path / "x.jsonl", tmp_path / "c", **options)
+    )
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "manifest.json").write_text("{}")
+    for i in range(5):
+        (tmp_path / "texts" / f"{i}.txt").write_text("apples and pears")
+    assert read_corpus(tmp_path / "texts", settings=TextSettings(min_df=1, max_df=1.0)).shape == (5, 2)
+
+
 def test_a_writer_that_fails_leaves_nothing(counts, tmp_path):
     def fail():
         with ShardWriter(tmp_path / "c", shard_nonzeros=1000) as writer:
@@ -355,6 +369,7 @@ def pack_and_die(path, folder, call, at):
 
     setattr(os, call, fatal)
     streams.BATCH = 300
+    uci._CHUNK = 2000
     pack(path, folder, shard_nonzeros=1500, settings=TextSettings(min_df=2))
 
 
@@ -366,12 +381,15 @@ def killed(target, *args):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("call", ["fsync", "replace", "unlink"])
-@pytest.mark.parametrize("form", ["npz", "unsorted", "jsonl"])
+@pytest.mark.parametrize(
+    ("form", "call"),
+    [(form, call) for form in ("npz", "unsorted", "jsonl") for call in ("fsync", "replace", "unlink")]
+    + [("docword", "fsync"), ("dat", "fsync")],
+)
 def test_a_pack_that_is_killed_anywhere_is_finished_by_the_next(call, form, tmp_path, counts):
     path = write_input(form, tmp_path, counts)
     whole = pack(path, tmp_path / "whole", shard_nonzeros=1500, settings=TextSettings(min_df=2))
-    step, n_kills = {"npz": 3, "unsorted": 4, "jsonl": 1}[form], 0
+    step, n_kills = {"unsorted": 4, "jsonl": 1}.get(form, 3), 0
     for at in range(1, 200, step):
         folder = tmp_path / f"at{at}"
         if not killed(pack_and_die, path, folder, call, at):

@@ -188,7 +188,8 @@ def existing(path: str | Path) -> Path:
 
 def is_packed(path: Path) -> bool:
     """Whether a path is a corpus on disk (`Corpus.open`), finished or not."""
-    return path.is_dir() and any((path / name).is_file() for name in (MANIFEST, JOURNAL))
+    ours = path.is_dir() and any((path / name).is_file() for name in (MANIFEST, JOURNAL))
+    return ours and next(path.glob("*.txt"), None) is None  # texts may come with a manifest of their own
 
 
 def read_counts(path: Path, n_words: int | None) -> Any:

@@ -7,6 +7,7 @@ what the vocabulary is, and once to count them. What is held is a shard, and of 
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -178,7 +179,7 @@ def _task(path: Path, source: FileSource | None, settings: TextSettings, words: 
         state: list[Any] = [hashlib.sha256(repr(listed).encode()).hexdigest()]
     else:
         state = list(_state(path))
-    chosen = None if words is None else hashlib.sha256("\n".join(words).encode()).hexdigest()
+    chosen = None if words is None else hashlib.sha256(json.dumps(list(words)).encode()).hexdigest()
     task: dict[str, Any] = {"path": str(path.resolve()), "state": state, "words": chosen}
     if source is not None:
         texts = settings.to_json()

@@ -137,7 +137,7 @@ def write_shard(folder: Path, number: int, indptr: Any, indices: Any, counts: An
     write_whole(folder / f"{stem}.shard", write)
     documents = documents_sum = None
     if columns:
-        text = json.dumps(columns, ensure_ascii=False).encode()
+        text = json.dumps(columns).encode()
         documents, documents_sum = f"{stem}.json", hashlib.sha256(text).hexdigest()
         write_whole(folder / documents, lambda file: file.write(text))
     return Shard(
@@ -224,8 +224,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON object with a checksum of its own."""
-    text = json.dumps(content, ensure_ascii=False)
-    sealed = json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest(), "content": content}, ensure_ascii=False)
+    # plain ASCII: JSON can tell of characters that UTF-8 cannot, and texts may have them
+    text = json.dumps(content)
+    sealed = json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest(), "content": content})
     write_whole(path, lambda file: file.write(sealed.encode()))
 
 
@@ -234,7 +235,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
     try:
         sealed = json.loads(path.read_text(encoding="utf-8"))
         content: dict[str, Any] = sealed["content"]
-        sound = hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest() == sealed["sha256"]
+        sound = hashlib.sha256(json.dumps(content).encode()).hexdigest() == sealed["sha256"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputFileError(f"{path} is damaged: it cannot be read ({error}). {_cure(path.parent)}") from error
     if not sound or not isinstance(content, dict):

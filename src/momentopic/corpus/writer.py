@@ -118,13 +118,13 @@ class ShardWriter:
         dates : sequence of (str or None), optional
             As YYYY-MM-DD.
         """
-        if X.shape[0] == 0:
+        if getattr(X, "shape", (1,))[0] == 0:
             return
         try:
             counts = as_counts(X, empty_ok=True)
         except CountsError as error:
             first = self.n_docs + self._pending_docs
-            raise CountsError(f"documents {first} to {first + X.shape[0] - 1} (as rows from 0): {error}") from error
+            raise CountsError(f"among the documents from number {first} on (counted from 0): {error}") from error
         for begin, end in _pieces(counts.indptr, self.shard_nonzeros - self._pending, self.shard_nonzeros):
             low, high = counts.indptr[[begin, end]]
             self._rows.append(
