@@ -187,17 +187,17 @@ def test_a_limit_chooses_fewer_threads_and_the_form_that_remembers_less(counts, 
 
 def test_the_estimate_is_above_what_a_fit_takes(tmp_path):
     """Many words and topics, so that the arrays and not the interpreter are what is measured."""
-    X = simulate.gamma_poisson(planted_topics(40_000, 40), np.full(40, 0.1), 3000, mean_length=100)
+    X = simulate.gamma_poisson(planted_topics(30_000, 30), np.full(30, 0.1), 2000, mean_length=100)
     sp.save_npz(tmp_path / "x.npz", X)
     code = """
 import scipy.sparse as sp, sys
 from momentopic import Corpus, DiscreteICA, memory
 from pathlib import Path
 corpus = Corpus(sp.load_npz(sys.argv[1]))
-DiscreteICA(40, refine=None).fit(corpus)
+DiscreteICA(30, refine=None).fit(corpus)
 lines = Path("/proc/self/status").read_text().splitlines()
 peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
-print(peak, memory.moments_bytes(corpus, 40, 2))
+print(peak, memory.moments_bytes(corpus, 30, 2))
 """
     if not os.path.exists("/proc/self/status"):
         pytest.skip("only Linux tells the peak of a process")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import re
 import time
 import uuid
@@ -27,6 +28,7 @@ FORMAT_VERSION = 1
 
 _DESCRIPTION = "checkpoint.json"
 _OURS = re.compile(r"[a-z]+-[0-9a-f]{8}\.safetensors|\..*\.[0-9a-f]{8}\.tmp")
+_TYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "uint64": "U64"}
 _EVERY = 60.0  # seconds at least between two states of a stage that is under way
 
 
@@ -66,18 +68,20 @@ class Checkpoint:
 
     def load(self, stage: str, **key: Any) -> Stage | None:
         """Return a stage that was saved under this key; None if there is none."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
+        from safetensors import SafetensorError, safe_open
 
         found = self._stages.get(stage)
         if found is None or found["key"] != key:
             return None
         path = self.folder / found["file"]
         try:
-            content = path.read_bytes()
-            sound = hashlib.sha256(content).hexdigest() == found["sha256"]
-            # copies: how an array is aligned in memory must not depend on where it came from
-            arrays = {name: np.array(array) for name, array in load(content).items()} if sound else None
+            with path.open("rb") as file:
+                sound = hashlib.file_digest(file, "sha256").hexdigest() == found["sha256"]
+            arrays = None
+            if sound:
+                with safe_open(path, framework="numpy") as stored:
+                    # copies: how an array is aligned in memory must not depend on where it came from
+                    arrays = {name: np.array(stored.get_tensor(name)) for name in stored.keys()}  # noqa: SIM118
         except (OSError, SafetensorError):
             arrays = None
         if arrays is None:
@@ -87,13 +91,11 @@ class Checkpoint:
 
     def save(self, stage: str, arrays: dict[str, Any], values: dict[str, Any] | None = None, **key: Any) -> None:
         """Write a stage in the place of what there was of it."""
-        from safetensors.numpy import save
-
-        content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
         name = f"{stage}-{uuid.uuid4().hex[:8]}.safetensors"
-        write_whole(self.folder / name, lambda file: file.write(content))
+        digest = hashlib.sha256()
+        write_whole(self.folder / name, lambda file: _write_arrays(file, arrays, digest))
         before = self._stages.get(stage)
-        entry = {"file": name, "sha256": hashlib.sha256(content).hexdigest(), "key": key, "values": values or {}}
+        entry = {"file": name, "sha256": digest.hexdigest(), "key": key, "values": values or {}}
         self._stages[stage] = entry
         self._describe()
         if before is not None:
@@ -144,6 +146,22 @@ class Checkpoint:
         raise CheckpointError(
             f"the checkpoint in {self.folder} is {what}: choose another folder, or delete it to begin anew"
         )
+
+
+def _write_arrays(file: Any, arrays: dict[str, Any], digest: Any) -> None:
+    """Write arrays as safetensors one after another: the library's own function holds a copy of all of them."""
+    header: dict[str, Any] = {}
+    offset = 0
+    for name, array in arrays.items():
+        end = offset + array.nbytes
+        header[name] = {"dtype": _TYPES[array.dtype.name], "shape": list(array.shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    for part in (len(text).to_bytes(8, "little"), text, *arrays.values()):
+        content = part if isinstance(part, bytes) else np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+        digest.update(content)
+        file.write(content)
 
 
 def remove_checkpoint(folder: str | Path) -> None:
