@@ -24,21 +24,27 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.fit import parameters, peak_megabytes
+from benchmarks.fit import parameters as figure1_parameters
+from benchmarks.fit import peak_megabytes
 from momentopic import DiscreteICA, simulate
 
 RESULTS = Path(__file__).parent / "results"
 WORDS, TOPICS, MEAN_LENGTH = 102_660, 100, 470
 
 
-def sample(n_docs: int) -> sp.csr_matrix:
+def parameters() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     frequencies = 1 / np.arange(1, WORDS + 1) ** 1.05
     rng.shuffle(frequencies)
     D = frequencies[:, None] * rng.gamma(0.1, size=(WORDS, TOPICS))
     D /= D.sum(axis=0)
     c = rng.uniform(0.5, 1.5, TOPICS)
-    return simulate.gamma_poisson(D, c / c.sum(), n_docs, mean_length=MEAN_LENGTH, random_state=0)
+    return D, c / c.sum()
+
+
+def sample(n_docs: int) -> sp.csr_matrix:
+    D, c = parameters()
+    return simulate.gamma_poisson(D, c, n_docs, mean_length=MEAN_LENGTH, random_state=0)
 
 
 def measure(path: str) -> dict[str, Any]:
@@ -63,7 +69,7 @@ def measure(path: str) -> dict[str, Any]:
 
 def busy(repeats: int = 5) -> list[dict[str, Any]]:
     """Return the seconds of fits on a free machine and beside an endless loop, measured in turn."""
-    D, c = parameters()
+    D, c = figure1_parameters()
     X = simulate.gamma_poisson(D, c, 50_000, mean_length=200, random_state=0)
     fits = {
         "JD, 50,000 documents": lambda: DiscreteICA(50, refine=None).fit(X),

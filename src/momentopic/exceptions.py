@@ -34,6 +34,10 @@ class ConvergenceWarning(UserWarning):
     """An iteration stopped at its limit before it reached its tolerance; the result says how far it came."""
 
 
+class MemoryLimitError(ValueError):
+    """A fit cannot keep under the memory limit that it was given; the message says what it needs."""
+
+
 class MissingPackageError(ImportError):
     """A package that is needed for this, and for little else, is not installed; the message says how to install it."""
 

@@ -16,10 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from momentopic import __version__, documents, heldout
 from momentopic._types import FloatArray
+from momentopic.checkpoint import Checkpoint, fit_task
 from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.frames import is_texts
-from momentopic.engine import Engine, get_engine
+from momentopic.engine import Engine, ThreadEngine, get_engine
 from momentopic.exceptions import RankError
+from momentopic.memory import Plan, limited, parse_size, plan_fit
 from momentopic.moments import Moments, dica_moments, lda_moments
 from momentopic.progress import Steps
 from momentopic.recover import rate
@@ -68,6 +70,13 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Seeds the start of the eigensolver (which matters only within its tolerance), random projections and restarts.
     verbose : int, default=0
         1 shows a progress bar for fits of more than two seconds.
+    memory_limit : int or str, default=None
+        Bytes that the process may take during `fit`, "3GB" say: fewer threads are used, and the form of a collapsed
+        refinement that remembers least, where that is needed; what cannot be done under the limit is refused before it
+        begins. The corpus should be on disk (`Corpus.open`).
+    checkpoint : str or Path, default=None
+        A folder to keep the state of `fit` in: after whitening, after the tensor, and every minute of a refinement. A
+        fit of the same corpus that was killed goes on from there and ends with the same bits. Delete it afterwards.
 
     Attributes
     ----------
@@ -122,6 +131,8 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         "engine": [str, HasMethods("sum"), HasMethods(["submit", "scatter"])],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "memory_limit": [Interval(Integral, 1, None, closed="left"), str, None],
+        "checkpoint": [str, Path, None],
     }
 
     def __init__(
@@ -139,6 +150,8 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         engine: Any = "auto",
         random_state: Any = 0,
         verbose: int = 0,
+        memory_limit: int | str | None = None,
+        checkpoint: str | Path | None = None,
     ) -> None:
         self.n_components = n_components
         self.moments = moments
@@ -152,6 +165,8 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None) -> DiscreteICA:
@@ -182,29 +197,56 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 raise ValueError(
                     f"{engine!r} has no methods update and turn, which a refinement needs: use refine=None"
                 )
+            if self.checkpoint is not None and type(engine) is not ThreadEngine:
+                raise ValueError(f"a checkpoint is kept by the threads of this machine alone, not by {engine!r}")
             if hasattr(engine, "with_progress"):
                 engine = engine.with_progress(steps.block)
+            plan = self._plan(corpus, engine)
+            if plan.n_threads is not None:
+                engine = limited(engine, plan.n_threads)
+            checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint, fit_task(self, corpus, seed))
             with steps.step("mean"):
                 moments: Moments = (
                     dica_moments(corpus, engine=engine)
                     if self.c0 is None
                     else lda_moments(corpus, self.c0, engine=engine)
                 )
-            solution = self._solve(moments, seed, steps)
+            solution = self._solve(moments, seed, steps, checkpoint)
             refined = None
             if self.refine is not None:
                 with steps.step("refinement"):
-                    refined = self._refined(corpus, solution, engine, seed, steps)
+                    refined = self._refined(corpus, solution, engine, seed, steps, plan, checkpoint)
         self._keep(solution, refined, moments.mean_length)
         self.text_settings_ = corpus.settings
         self._training_data = {**corpus.summary(), "momentopic_version": __version__}
         self.timings_ = steps.seconds
         return self
 
-    def _refined(self, corpus: Corpus, solution: Solution, engine: Engine, seed: int, steps: Steps) -> Refined:
+    def _plan(self, corpus: Corpus, engine: Engine) -> Plan:
+        if self.memory_limit is None:
+            return Plan()
+        return plan_fit(
+            corpus,
+            self.n_components,
+            parse_size(self.memory_limit),
+            refine=self.refine,
+            n_sweeps=self.n_sweeps,
+            n_threads=getattr(engine, "n_threads", None),
+        )
+
+    def _refined(
+        self,
+        corpus: Corpus,
+        solution: Solution,
+        engine: Engine,
+        seed: int,
+        steps: Steps,
+        plan: Plan,
+        checkpoint: Checkpoint | None,
+    ) -> Refined:
         topics = split_topics(solution.D.T, self.n_components, seed)
         if self.refine == "collapsed":
-            at_rest = movement_at_rest(float(corpus.counts.sum(dtype=np.float64)), self.n_components)
+            at_rest = movement_at_rest(corpus.tokens, self.n_components)
             return refine_collapsed(
                 corpus,
                 topics,
@@ -214,13 +256,15 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 random_state=seed,
                 tol=at_rest,
                 callback=lambda n, moved: steps.settling(n, moved, at_rest),
+                memory=plan.responsibilities,
+                checkpoint=checkpoint,
             )
         c = np.resize(solution.concentration, self.n_components)
         start = Refined(topics, c, 0.0, 0, 0, True)
-        found = variational_lda(corpus, init=start, engine=engine, callback=steps.sweep)
+        found = variational_lda(corpus, init=start, engine=engine, callback=steps.sweep, checkpoint=checkpoint)
         return Refined(found.topics, found.concentration, 0.0, found.n_iter, 0, found.converged)
 
-    def _solve(self, moments: Moments, seed: int, steps: Steps) -> Solution:
+    def _solve(self, moments: Moments, seed: int, steps: Steps, checkpoint: Checkpoint | None) -> Solution:
         def solve_to(K: int, rough: bool) -> Solution:
             return solve(
                 moments,
@@ -231,6 +275,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 rough=rough,
                 random_state=seed,
                 steps=steps,
+                checkpoint=checkpoint,
             )
 
         def solve_for(K: int) -> Solution:

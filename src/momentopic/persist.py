@@ -67,6 +67,7 @@ def save(model: DiscreteICA, path: str | Path) -> None:
         params["engine"] = "auto"
     if params["random_state"] is not None and not isinstance(params["random_state"], Integral):
         params["random_state"] = None
+    params["checkpoint"] = None  # of the fit that is done
     description = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,

@@ -35,8 +35,8 @@ def prepared_data(model: Any, corpus: Any, n_words: int = 30) -> dict[str, Any]:
 
     corpus = as_corpus(corpus)
     theta: FloatArray = model.transform(corpus)
-    lengths = np.asarray(corpus.counts.sum(axis=1, dtype=np.float64)).ravel()
-    totals = np.asarray(corpus.counts.sum(axis=0, dtype=np.float64)).ravel()
+    lengths = corpus.document_lengths()
+    totals = corpus.word_totals()
     phi: FloatArray = model.components_
     K, M = phi.shape
     words = [str(word) for word in getattr(model, "feature_names_in_", [f"word{m}" for m in range(M)])]

@@ -6,7 +6,7 @@ has is drawn first, then the words of all tokens of a topic at once. No document
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,6 +51,21 @@ def gamma_poisson(
     -------
     csr_matrix of int32, shape (N, M)
     """
+    return _stacked(
+        gamma_poisson_batches(D, c, n_docs, mean_length=mean_length, min_length=min_length, random_state=random_state)
+    )
+
+
+def gamma_poisson_batches(
+    D: FloatArray,
+    c: FloatArray,
+    n_docs: int,
+    *,
+    mean_length: float,
+    min_length: int = 3,
+    random_state: int = 0,
+) -> Iterator[sp.csr_matrix]:
+    """Sample the documents of `gamma_poisson` some thousands at a time: for `momentopic.corpus.ShardWriter`, say."""
     D, c = _checked_topics(D), _checked_concentration(c, D)
     if mean_length <= 0:
         raise ValueError(f"mean_length must be positive, got {mean_length}")
@@ -59,7 +74,7 @@ def gamma_poisson(
     def intensities(rng: np.random.Generator, n: int) -> FloatArray:
         return rng.gamma(c, scale, size=(n, len(c)))
 
-    return dica(D, intensities, n_docs, min_length=min_length, random_state=random_state)
+    return dica_batches(D, intensities, n_docs, min_length=min_length, random_state=random_state)
 
 
 def dica(
@@ -88,6 +103,18 @@ def dica(
     -------
     csr_matrix of int32, shape (N, M)
     """
+    return _stacked(dica_batches(D, intensities, n_docs, min_length=min_length, random_state=random_state))
+
+
+def dica_batches(
+    D: FloatArray,
+    intensities: IntensitySampler,
+    n_docs: int,
+    *,
+    min_length: int = 3,
+    random_state: int = 0,
+) -> Iterator[sp.csr_matrix]:
+    """Sample the documents of `dica` some thousands at a time."""
     D = _checked_topics(D)
 
     def topic_counts(rng: np.random.Generator, n: int) -> IntArray:
@@ -98,6 +125,7 @@ def dica(
             raise ValueError("intensities must be nonnegative and finite")
         return rng.poisson(alpha)
 
+    _checked_size(n_docs)
     return _sample(D, topic_counts, n_docs, min_length, random_state)
 
 
@@ -152,6 +180,19 @@ def lda_mixed(
     -------
     csr_matrix of int32, shape (N, M)
     """
+    return _stacked(lda_mixed_batches(D, c, n_docs, fraction=fraction, lengths=lengths, random_state=random_state))
+
+
+def lda_mixed_batches(
+    D: FloatArray,
+    c: FloatArray,
+    n_docs: int,
+    *,
+    fraction: float,
+    lengths: tuple[int, int],
+    random_state: int = 0,
+) -> Iterator[sp.csr_matrix]:
+    """Sample the documents of `lda_mixed` some thousands at a time."""
     D, c = _checked_topics(D), _checked_concentration(c, D)
     if not 0 <= fraction <= 1:
         raise ValueError(f"fraction must be between 0 and 1, got {fraction}")
@@ -171,10 +212,15 @@ def lda_mixed(
     return _sample(D, topic_counts, n_docs, 0, random_state)
 
 
-def _sample(D: FloatArray, topic_counts: TopicCounts, n_docs: int, min_length: int, random_state: int) -> sp.csr_matrix:
-    _checked_size(n_docs)
+def _stacked(batches: Iterator[sp.csr_matrix]) -> sp.csr_matrix:
+    parts = list(batches)
+    return sp.vstack(parts, format="csr") if len(parts) > 1 else parts[0]
+
+
+def _sample(
+    D: FloatArray, topic_counts: TopicCounts, n_docs: int, min_length: int, random_state: int
+) -> Iterator[sp.csr_matrix]:
     rng = np.random.default_rng(random_state)
-    parts = []
     for first in range(0, n_docs, _DOCUMENTS):
         n = min(_DOCUMENTS, n_docs - first)
         counts = topic_counts(rng, n)
@@ -189,8 +235,7 @@ def _sample(D: FloatArray, topic_counts: TopicCounts, n_docs: int, min_length: i
                 f"documents of {min_length} tokens are too rare under these parameters: after {_MOST_REDRAWS} "
                 "draws some are still shorter. Raise mean_length or lower min_length."
             )
-        parts.append(_words_of(D, counts, rng))
-    return sp.vstack(parts, format="csr") if len(parts) > 1 else parts[0]
+        yield _words_of(D, counts, rng)
 
 
 def _words_of(D: FloatArray, topic_counts: IntArray, rng: np.random.Generator) -> sp.csr_matrix:

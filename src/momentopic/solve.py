@@ -9,6 +9,7 @@ import numpy as np
 
 from momentopic import recover
 from momentopic._types import FloatArray
+from momentopic.checkpoint import Checkpoint
 from momentopic.diagonalize import Diagonalization, joint_diagonalize, random_projections, spectral, tensor_power
 from momentopic.diagonalize.joint import random_directions
 from momentopic.engine.blas import single_threaded_blas
@@ -63,6 +64,7 @@ def solve(
     rough: bool = False,
     random_state: int = 0,
     steps: Steps | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Solution:
     """Find the topics, their prior and the document-length rate that match the moments.
 
@@ -79,6 +81,8 @@ def solve(
     random_state : int
     steps : Steps, optional
         Times the steps and shows their progress.
+    checkpoint : Checkpoint, optional
+        Where whitening and tensor are kept, and taken from if they are there.
 
     Returns
     -------
@@ -86,7 +90,7 @@ def solve(
     """
     steps = steps or Steps()
     with single_threaded_blas():
-        return _solve(moments, K, algorithm, projections, n_projections, rough, random_state, steps)
+        return _solve(moments, K, algorithm, projections, n_projections, rough, random_state, steps, checkpoint)
 
 
 def _solve(
@@ -98,6 +102,7 @@ def _solve(
     rough: bool,
     random_state: int,
     steps: Steps,
+    checkpoint: Checkpoint | None,
 ) -> Solution:
     tol, gain = (_ROUGH_RESIDUAL, _ROUGH_GAIN) if rough else (_RESIDUAL, 0.0)
     engine: Any = getattr(moments, "engine", None)
@@ -106,15 +111,14 @@ def _solve(
         found_there: Solution = engine.solve(moments, K, tol=tol, gain=gain, random_state=random_state, steps=steps)
         return found_there
     with steps.step("whitening"):
-        whitening = whiten(moments, K, tol=tol, random_state=random_state)
+        whitening = _whitened(moments, K, tol, random_state, checkpoint)
     if algorithm == "spectral":
         found = _spectral(moments, whitening, random_state, steps)
     elif projections == "vocabulary":
         found = _joint_over_vocabulary(moments, whitening, steps)
     else:
         with steps.step("tensor"):
-            W: Any = whitening.W.astype(precise_enough(moments), copy=False)
-            tensor = moments.third(W, whitening.unwhiten)
+            tensor = _tensor(moments, whitening, tol, checkpoint)
         with steps.step("diagonalisation"):
             if algorithm == "tpm":
                 result = tensor_power(tensor, random_state=random_state)
@@ -132,6 +136,32 @@ def _solve(
 def precise_enough(moments: AnyMoments) -> Any:
     """Return single precision, unless a few long documents would drown the others in its rounding errors."""
     return np.float32 if getattr(moments, "length_skew", np.inf) < _LARGEST_SKEW else np.float64
+
+
+def _whitened(moments: AnyMoments, K: int, tol: float, random_state: int, checkpoint: Checkpoint | None) -> Whitening:
+    saved = None if checkpoint is None else checkpoint.load("whitening", K=K, tol=tol)
+    if saved is not None:
+        return Whitening(**saved.arrays, **saved.values)
+    whitening = whiten(moments, K, tol=tol, random_state=random_state)
+    if checkpoint is not None:
+        fields = vars(whitening)
+        arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+        values = {name: value for name, value in fields.items() if name not in arrays}
+        checkpoint.save("whitening", arrays, values, K=K, tol=tol)
+    return whitening
+
+
+def _tensor(moments: AnyMoments, whitening: Whitening, tol: float, checkpoint: Checkpoint | None) -> FloatArray:
+    K = len(whitening.W)
+    saved = None if checkpoint is None else checkpoint.load("tensor", K=K, tol=tol)
+    if saved is not None:
+        stored: FloatArray = saved.arrays["T"]
+        return stored
+    W: Any = whitening.W.astype(precise_enough(moments), copy=False)
+    T = moments.third(W, whitening.unwhiten)
+    if checkpoint is not None:
+        checkpoint.save("tensor", {"T": T}, K=K, tol=tol)
+    return T
 
 
 def _spectral(moments: AnyMoments, whitening: Whitening, random_state: int, steps: Steps) -> _Diagonalized:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from momentopic.cli import demo, documents, fit, report, simulate, spectrum, topics
+from momentopic.cli import demo, documents, fit, pack, report, simulate, spectrum, topics
 
 _EPILOG = (
     "Begin with: momentopic fit texts.csv -k 20 -o model --report topics.html. "
@@ -29,6 +29,8 @@ for function, examples in (
     (spectrum.spectrum, spectrum.EXAMPLES),
     (documents.transform, documents.TRANSFORM_EXAMPLES),
     (documents.evaluate, documents.EVALUATE_EXAMPLES),
+    (pack.pack, pack.PACK_EXAMPLES),
+    (pack.check, pack.CHECK_EXAMPLES),
     (simulate.simulate, simulate.EXAMPLES),
     (demo.demo, demo.EXAMPLES),
 ):

@@ -18,6 +18,7 @@ EXAMPLES = (
     "momentopic fit folder/ -k 10 -o model --stop-words german --ngrams 2",
     "momentopic fit docword.kos.txt.gz -k 50 -o model",
     "momentopic fit docword.nytimes.txt.gz -k 100 -o model --engine tcp://scheduler:8786",
+    "momentopic fit corpus -k 100 -o model --refine none --memory-limit 3GB --checkpoint state",
 )
 
 
@@ -87,17 +88,27 @@ def fit(
         Refinement, typer.Option(help="What follows the moment solution.", rich_help_panel=_METHOD)
     ] = Refinement.collapsed,
     threads: Annotated[int | None, typer.Option(help="Threads (default: all cores).", min=1)] = None,
-    engine: options.Engine = "threads",
+    engine: options.Engine = "auto",
+    memory_limit: Annotated[
+        str | None, typer.Option(help="Memory that the fit may take, as in 3GB; for corpora on disk.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A folder to keep the state in: the same command goes on after a kill.")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a report: an .html file.")] = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
     """Find the topics of a corpus and save them."""
     from momentopic import Corpus, DiscreteICA, persist
+    from momentopic.checkpoint import remove_checkpoint
+    from momentopic.memory import parse_size
     from momentopic.report.page import check_report_destination
 
     persist.check_destination(output)  # before any work
     who = options.summing_engine(engine, threads)
+    if memory_limit is not None:
+        parse_size(memory_limit)
     if report is not None:
         check_report_destination(report)
     settings: Any = options.text_settings(stop_words, min_df, max_df, max_features, ngrams, email, token_pattern)
@@ -107,17 +118,19 @@ def fit(
             **settings,
         )  # fmt: skip
     if not as_json:
-        say(f"{corpus.shape[0]} documents, {corpus.shape[1]} words, {corpus.counts.nnz} nonzeros")
+        say(f"{corpus.shape[0]} documents, {corpus.shape[1]} words, {corpus.nonzeros} nonzeros")
     model = DiscreteICA(
         k, moments=moments.value, algorithm=algorithm.value, projections=projections.value, c0=c0,
         refine=cast(Any, None if refine is Refinement.none else refine.value),
-        engine=who, random_state=seed, verbose=1,
+        engine=who, random_state=seed, verbose=1, memory_limit=memory_limit, checkpoint=checkpoint,
     )  # fmt: skip
     with warnings.catch_warnings():
         if corpus.settings is not None:  # the reader has said so already
             warnings.filterwarnings("ignore", message=r"\d+ of \d+ documents are empty")
         model.fit(corpus)
     model.save(output)
+    if checkpoint is not None:
+        remove_checkpoint(checkpoint)
     if report is not None:
         with working("writing the report"):
             model.report(report, corpus)

@@ -9,7 +9,7 @@ import typer
 
 TEXTS_OR_COUNTS = (
     "Texts: .jsonl, .csv, .tsv (also .gz), .parquet, or a folder of .txt files. "
-    "Counts: .npz, .mtx, docword*.txt (UCI), .dat (lda-c)."
+    "Counts: .npz, .mtx, docword*.txt (UCI), .dat (lda-c), a folder that pack wrote."
 )
 
 Seed = Annotated[int, typer.Option("--seed", help="Seeds everything that is random.")]
@@ -58,8 +58,8 @@ TokenPattern = Annotated[
 Engine = Annotated[
     str,
     typer.Option(
-        help='Who does the work: "threads", "dask" (workers on this machine), the address of a Dask scheduler '
-        '(tcp://HOST:8786), or "cuda".',
+        help='Who does the work: "threads", "cuda" (a device), "dask" (workers on this machine), the address of a Dask '
+        'scheduler (tcp://HOST:8786), or "auto": a device where there is one and the corpus is large.',
         show_default=True,
     ),
 ]
@@ -69,13 +69,15 @@ def summing_engine(engine: str, threads: int | None) -> Any:
     """Return the engine that the options stand for; what is not there is refused before any work."""
     from momentopic.engine import ThreadEngine, get_engine
 
-    if engine in ("auto", "threads"):
+    if engine == "threads" or (engine == "auto" and threads is not None):
         return ThreadEngine(threads)
+    if engine == "auto":  # it depends on the corpus
+        return engine
     if threads is not None:
         raise typer.BadParameter(f"it is for --engine threads, not for {engine}", param_hint="--threads")
     try:
         return get_engine(engine)
-    except (ImportError, ConnectionError, ValueError) as error:
+    except (ImportError, ConnectionError, RuntimeError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint="--engine") from error
 
 

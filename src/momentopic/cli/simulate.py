@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,10 @@ import typer
 from momentopic.cli import options
 from momentopic.cli.console import say, write_whole
 
-EXAMPLES = ("momentopic simulate corpus.npz --docs 10000 -k 20",)
+EXAMPLES = (
+    "momentopic simulate corpus.npz --docs 10000 -k 20",
+    "momentopic simulate corpus --docs 1000000 -k 100 --words 50000",
+)
 
 
 class SimulatedModel(StrEnum):
@@ -23,7 +27,7 @@ class SimulatedModel(StrEnum):
 
 
 def simulate(
-    output: Annotated[Path, typer.Argument(help="The counts to write, a .npz file.")],
+    output: Annotated[Path, typer.Argument(help="The counts to write: a .npz file, or a folder as of pack.")],
     model: Annotated[SimulatedModel, typer.Option(help="The sampling model.")] = SimulatedModel.gp,
     docs: Annotated[int, typer.Option("-n", "--docs", help="The number of documents.", min=1)] = 10_000,
     parameters: Annotated[Path | None, typer.Option(help="A .npz file with D (words x topics) and c.")] = None,
@@ -39,12 +43,11 @@ def simulate(
 ) -> None:
     """Sample a corpus from one of the paper's models; OUTPUT.truth.npz gets the topics D and c."""
     import numpy as np
-    import scipy.sparse as sp
 
     from momentopic import simulate as models
 
-    if output.suffix != ".npz":
-        raise ValueError(f"the counts are written as .npz, but the name is {output}")
+    if output.suffix not in (".npz", ""):
+        raise ValueError(f"the counts are written as .npz, or to a folder, but the name is {output}")
     if parameters is not None:
         D, c = _read_parameters(parameters)
     else:
@@ -54,17 +57,38 @@ def simulate(
     c = c0 * c / c.sum()
     truth = output.with_suffix(".truth.npz")
     if model is SimulatedModel.gp:
-        X = models.gamma_poisson(D, c, docs, mean_length=mean_length, min_length=min_length, random_state=seed)
-    elif model is SimulatedModel.lda_fix:
-        X = models.lda_fixed(D, c, docs, length=length, random_state=seed)
+        batches = models.gamma_poisson_batches(
+            D, c, docs, mean_length=mean_length, min_length=min_length, random_state=seed
+        )
     else:
-        X = models.lda_mixed(D, c, docs, fraction=fraction, lengths=(length, length2), random_state=seed)
+        lengths, part = ((length, length2), fraction) if model is SimulatedModel.lda_fix2 else ((length, length), 0.0)
+        batches = models.lda_mixed_batches(D, c, docs, fraction=part, lengths=lengths, random_state=seed)
+    tokens = _write_folder(output, batches, D, docs) if output.suffix == "" else _write_file(output, batches)
     write_whole(truth, lambda file: np.savez_compressed(file, D=D, c=c))
+    say(f"{docs} documents of {tokens / docs:.1f} tokens over {len(D)} words in {output}, the true topics in {truth}")
+
+
+def _write_file(output: Path, batches: Iterator[Any]) -> float:
+    import scipy.sparse as sp
+
+    X = sp.vstack(list(batches), format="csr")
     write_whole(output, lambda file: sp.save_npz(file, X))
-    say(
-        f"{X.shape[0]} documents of {X.sum() / X.shape[0]:.1f} tokens over {X.shape[1]} words in {output}, "
-        f"the true topics in {truth}"
-    )
+    return float(X.sum())
+
+
+def _write_folder(output: Path, batches: Iterator[Any], D: Any, docs: int) -> float:
+    from momentopic.corpus.writer import ShardWriter
+    from momentopic.progress import Steps
+
+    tokens, done = 0.0, 0
+    with ShardWriter(output) as writer, Steps(verbose=1) as steps, steps.step("sampling"):
+        for batch in batches:
+            writer.add(batch)
+            tokens += float(batch.sum())
+            done += batch.shape[0]
+            steps.part(done, docs)
+        writer.finish(len(D), name=output.name)
+    return tokens
 
 
 def _read_parameters(path: Path) -> tuple[Any, Any]:

@@ -10,24 +10,36 @@ from momentopic.corpus.records import Columns, Documents
 from momentopic.corpus.validate import CountsError, InputFileError, as_counts
 
 if TYPE_CHECKING:
+    from momentopic.corpus.disk import DiskCorpus
     from momentopic.corpus.formats import read_corpus
+    from momentopic.corpus.packing import pack
     from momentopic.corpus.text import TextSettings
+    from momentopic.corpus.writer import ShardWriter
 
 __all__ = [
     "Block",
     "Columns",
     "Corpus",
     "CountsError",
+    "DiskCorpus",
     "Documents",
     "InputFileError",
+    "ShardWriter",
     "TextSettings",
     "as_corpus",
     "as_counts",
+    "pack",
     "read_corpus",
 ]
 
 # scipy.io, the compression modules and the lists of stop words are needed for files and texts only
-_HOME = {"TextSettings": "text", "read_corpus": "formats"}
+_HOME = {
+    "DiskCorpus": "disk",
+    "ShardWriter": "writer",
+    "TextSettings": "text",
+    "pack": "packing",
+    "read_corpus": "formats",
+}
 
 
 def __getattr__(name: str) -> Any:

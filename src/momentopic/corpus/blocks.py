@@ -7,6 +7,7 @@ gives the same bits on one thread, on many, and on a cluster.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _BLOCKS = 16
 _LEAST_NONZEROS = 1 << 15
 _NONZEROS_PER_WORD = 4
+# A block of a corpus on disk is held in memory as a whole, with some numbers for each of its documents.
+_MOST_NONZEROS = 1 << 23
+_MOST_DOCUMENTS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +72,8 @@ class Block:
 class Corpus:
     """A count matrix in memory, cut into row blocks.
 
-    Texts, tables and annotated matrices are read by `from_texts`, `from_file`, `from_frame` and `from_anndata`.
+    Texts, tables and annotated matrices are read by `from_texts`, `from_file`, `from_frame` and `from_anndata`; `open`
+    gives a corpus that stays on disk.
 
     Parameters
     ----------
@@ -115,6 +120,23 @@ class Corpus:
         self.settings = settings
         self.name = name
         self.boundaries = block_boundaries(self.counts.indptr, self.shape[1])
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Corpus:
+        """Open a corpus that `momentopic pack` (`momentopic.corpus.pack`) wrote: its blocks are read when asked for.
+
+        Parameters
+        ----------
+        folder : str or Path
+
+        Returns
+        -------
+        DiskCorpus
+            With the blocks, and so the topics, that the same corpus would have in memory.
+        """
+        from momentopic.corpus.disk import DiskCorpus
+
+        return DiskCorpus(folder)
 
     @classmethod
     def from_texts(
@@ -173,7 +195,7 @@ class Corpus:
         ----------
         path : str or Path
             Texts: .jsonl, .csv, .tsv (also .gz), .parquet, a folder of .txt files. Counts: .npz, .mtx, docword*.txt
-            (UCI), .dat (lda-c).
+            (UCI), .dat (lda-c), a folder that `momentopic pack` wrote.
         text, label, date, id : str
             The columns (fields of .jsonl objects) to read.
         vocabulary : str, Path or sequence of str, optional
@@ -250,16 +272,56 @@ class Corpus:
         return {
             "name": self.name,
             "documents": self.shape[0],
-            "empty_documents": int((np.diff(self.counts.indptr) == 0).sum()),
+            "empty_documents": int((np.diff(self.indptr) == 0).sum()),
             "tokens": self.tokens,
-            "nonzeros": int(self.counts.nnz),
+            "nonzeros": self.nonzeros,
             "columns": None if columns is None else columns.names(),
         }
+
+    @property
+    def indptr(self) -> IntArray:
+        """The row pointers of the CSR counts, of shape (N + 1,)."""
+        pointers: IntArray = self.counts.indptr
+        return pointers
+
+    @property
+    def nonzeros(self) -> int:
+        """The number of counts above zero."""
+        return int(self.indptr[-1])
 
     @cached_property
     def tokens(self) -> float:
         """The sum of all counts."""
         return float(self.counts.sum(dtype=np.float64))
+
+    def document_lengths(self) -> FloatArray:
+        """Return L_n, the number of tokens of each document."""
+        return document_lengths(self.counts)
+
+    def word_totals(self) -> FloatArray:
+        """Return how often each word occurs in all documents."""
+        return np.asarray(self.counts.sum(axis=0, dtype=np.float64)).ravel()
+
+    def rows(self, documents: Sequence[int] | IntArray) -> sp.csr_matrix:
+        """Return the counts of some documents, by their numbers."""
+        return self.counts[documents]
+
+    def fingerprint(self) -> str:
+        """Return a checksum of shape and counts: equal for equal corpora."""
+        digest = hashlib.sha256(repr((self.shape, str(self.counts.dtype))).encode())
+        for array in (self.indptr.astype(np.int64), self.counts.indices, self.counts.data):
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    @property
+    def memory(self) -> int:
+        """The bytes of memory that the counts take for as long as the corpus is there."""
+        return int(self.counts.data.nbytes + self.counts.indices.nbytes + self.counts.indptr.nbytes)
+
+    @property
+    def block_memory(self) -> int:
+        """The bytes that a thread needs to hold the largest block, beyond `memory`."""
+        return 0
 
     @property
     def n_blocks(self) -> int:
@@ -279,16 +341,16 @@ class Corpus:
 
     def divided(self, n_blocks: int) -> Corpus:
         """Return the same corpus in so many blocks (or fewer, where one document is long) of as many nonzeros."""
-        return self._with_boundaries(_equal_parts(self.counts.indptr, n_blocks))
+        return self._with_boundaries(_equal_parts(self.indptr, n_blocks))
 
     def _with_boundaries(self, boundaries: IntArray) -> Corpus:
-        copy = object.__new__(Corpus)
+        copy = object.__new__(type(self))
         vars(copy).update(vars(self))
         copy.boundaries = boundaries.astype(np.int64)
         return copy
 
     def __repr__(self) -> str:
-        return f"Corpus({self.shape[0]} documents x {self.shape[1]} words, {self.counts.nnz} nonzeros)"
+        return f"Corpus({self.shape[0]} documents x {self.shape[1]} words, {self.nonzeros} nonzeros)"
 
 
 def block_boundaries(indptr: IntArray, n_words: int) -> IntArray:
@@ -308,8 +370,8 @@ def block_boundaries(indptr: IntArray, n_words: int) -> IntArray:
     """
     n_docs = len(indptr) - 1
     nnz = int(indptr[-1])
-    size = max(_LEAST_NONZEROS, _NONZEROS_PER_WORD * n_words, -(-nnz // _BLOCKS))
-    n_blocks = max(1, min(n_docs, round(nnz / size)))
+    size = max(_LEAST_NONZEROS, _NONZEROS_PER_WORD * n_words, min(-(-nnz // _BLOCKS), _MOST_NONZEROS))
+    n_blocks = max(1, min(n_docs, round(nnz / size)), n_docs // _MOST_DOCUMENTS)
     return _equal_parts(indptr, n_blocks)
 
 

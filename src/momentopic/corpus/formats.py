@@ -4,6 +4,7 @@
     .mtx .mtx.gz             Matrix Market
     docword*.txt[.gz]        UCI bag of words; its words in vocab*.txt beside it
     .dat                     lda-c: one document a line, "n word:count word:count ..."
+    a folder                 with a manifest.json: a packed corpus, which stays on disk (see shards.py)
     texts                    .jsonl, .csv, .tsv (also .gz), .parquet, a folder of .txt files: see readers.py
 
 Anything wrong with a file is an InputFileError that names the file, the place and what was expected there.
@@ -11,11 +12,10 @@ Anything wrong with a file is an InputFileError that names the file, the place a
 
 from __future__ import annotations
 
-import gzip
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any
 
 import numpy as np
 import scipy.io
@@ -23,8 +23,10 @@ import scipy.sparse as sp
 
 from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.guard import guarded
+from momentopic.corpus.lda_c import read_lda_c
 from momentopic.corpus.readers import text_source
 from momentopic.corpus.records import Columns, Documents, Progress, Record, TextSource
+from momentopic.corpus.shards import JOURNAL, MANIFEST
 from momentopic.corpus.text import PLAIN, TextSettings, count_words
 from momentopic.corpus.uci import read_uci
 from momentopic.corpus.validate import CountsError, InputFileError
@@ -65,13 +67,15 @@ def read_corpus(
     ------
     FileNotFoundError, InputFileError
     """
-    path = _existing(path)
+    path = existing(path)
+    if is_packed(path):
+        return Corpus.open(path)
     source = text_source(path, columns or Columns(), encoding)
     if source is not None:
-        words = _given_words(path, vocabulary)
+        words = given_words(path, vocabulary)
         return count_source(source.records(progress), source, settings or TextSettings(), words, source.name)
-    words = _read_vocabulary(path, vocabulary)
-    X = guarded(path, lambda: _read_counts(path, None if words is None else len(words)))
+    words = read_vocabulary(path, vocabulary)
+    X = guarded(path, lambda: read_counts(path, None if words is None else len(words)))
     try:
         return Corpus(X, words, name=path.name)
     except CountsError as error:
@@ -102,10 +106,12 @@ def read_known_corpus(
     settings : TextSettings, optional
         Those that the model's own texts were counted with.
     """
-    path = _existing(path)
+    path = existing(path)
+    if is_packed(path):
+        return Corpus.open(path)
     source = text_source(path, columns or Columns(), encoding)
     if source is None:
-        X = guarded(path, lambda: _read_counts(path, None if words is None else len(words)))
+        X = guarded(path, lambda: read_counts(path, None if words is None else len(words)))
         return Corpus(X, empty_ok=True, name=path.name)
     if words is None:
         raise InputFileError(f"{path} holds texts, but the model knows no words: fit it with a vocabulary")
@@ -172,14 +178,22 @@ def count_source(
     return Corpus(X, words, empty_ok=known, documents=documents, settings=settings, name=Path(name).name)
 
 
-def _existing(path: str | Path) -> Path:
+def existing(path: str | Path) -> Path:
+    """Return a path that something is at."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {path}")
     return path
 
 
-def _read_counts(path: Path, n_words: int | None) -> Any:
+def is_packed(path: Path) -> bool:
+    """Whether a path is a corpus on disk (`Corpus.open`), finished or not."""
+    ours = path.is_dir() and any((path / name).is_file() for name in (MANIFEST, JOURNAL))
+    return ours and next(path.glob("*.txt"), None) is None  # texts may come with a manifest of their own
+
+
+def read_counts(path: Path, n_words: int | None) -> Any:
+    """Read a file of counts as a whole, as a matrix of some kind."""
     name = path.name.lower()
     if name.endswith(".npz"):
         with path.open("rb") as file:  # numpy leaves a damaged file open
@@ -189,50 +203,11 @@ def _read_counts(path: Path, n_words: int | None) -> Any:
     if name.startswith("docword") and name.endswith((".txt", ".txt.gz")):
         return read_uci(path)
     if name.endswith(".dat"):
-        return _read_lda_c(path, n_words)
+        return read_lda_c(path, n_words)
     raise InputFileError(
         f"the format of {path} is not known from its name: expected texts (.jsonl, .csv, .tsv, .parquet, a folder of "
         ".txt files) or counts (.npz, .mtx, docword*.txt, .dat)"
     )
-
-
-def _open_text(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return cast(TextIO, gzip.open(path, "rt", encoding="utf-8-sig"))
-    return path.open(encoding="utf-8-sig")  # with or without a byte order mark
-
-
-def _read_lda_c(path: Path, n_words: int | None) -> sp.csr_matrix:
-    """Read lines "n word:count ... word:count" with n pairs, words numbered from 0."""
-    indptr: list[int] = [0]
-    indices: list[int] = []
-    counts: list[int] = []
-    with _open_text(path) as file:
-        for number, line in enumerate(file, start=1):
-            fields = line.split()
-            if not fields:
-                continue
-            try:
-                announced = int(fields[0])
-                pairs = [(int(word), int(count)) for word, count in (field.split(":") for field in fields[1:])]
-            except ValueError as error:
-                raise InputFileError(
-                    f"{path}, line {number}: expected 'n word:count word:count ...' (lda-c), got {line[:60]!r}"
-                ) from error
-            if announced != len(pairs):
-                raise InputFileError(
-                    f"{path} is truncated or damaged: line {number} announces {announced} words and holds {len(pairs)}"
-                )
-            indices.extend(word for word, _ in pairs)
-            counts.extend(count for _, count in pairs)
-            indptr.append(len(indices))
-    largest = max(indices, default=-1)
-    if indices and min(indices) < 0:
-        raise InputFileError(f"{path}: word {min(indices)} is negative; words are numbered from 0")
-    if n_words is not None and largest >= n_words:
-        raise InputFileError(f"{path}: word {largest} is not in the vocabulary of {n_words} words (numbered from 0)")
-    shape = (len(indptr) - 1, largest + 1 if n_words is None else n_words)
-    return sp.csr_matrix((np.array(counts, dtype=np.int64), np.array(indices, dtype=np.int64), indptr), shape=shape)
 
 
 def _vocabulary_file(path: Path, given: str | Path | Sequence[str] | None) -> Path | None:
@@ -245,11 +220,13 @@ def _vocabulary_file(path: Path, given: str | Path | Sequence[str] | None) -> Pa
     return next((file for file in candidates if file.is_file()), None)
 
 
-def _given_words(path: Path, given: str | Path | Sequence[str] | None) -> Sequence[str] | None:
-    return _read_vocabulary(path, given) if isinstance(given, str | Path) else given
+def given_words(path: Path, given: str | Path | Sequence[str] | None) -> Sequence[str] | None:
+    """Return the words that texts are to be counted with, if any were given."""
+    return read_vocabulary(path, given) if isinstance(given, str | Path) else given
 
 
-def _read_vocabulary(path: Path, given: str | Path | Sequence[str] | None) -> Sequence[str] | None:
+def read_vocabulary(path: Path, given: str | Path | Sequence[str] | None) -> Sequence[str] | None:
+    """Return the words of a file of counts: as given, or from the file beside it."""
     if given is not None and not isinstance(given, str | Path):
         return given
     file = _vocabulary_file(path, given)

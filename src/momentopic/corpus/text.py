@@ -146,11 +146,56 @@ def count_words(
     if vocabulary is not None:
         return counted.matrix(np.arange(len(vocabulary)), len(vocabulary)), list(vocabulary)
     words = list(counted.words)
-    kept = _kept(*counted.frequencies(), counted.n_docs, settings, source)
-    kept = kept[np.argsort(np.array([words[m] for m in kept], dtype=object), kind="stable")]
+    kept = _kept(words, *counted.frequencies(), counted.n_docs, settings, source)
     number = np.full(len(words), -1, dtype=np.int64)
     number[kept] = np.arange(len(kept))
     return counted.matrix(number, len(kept)), [words[m] for m in kept]
+
+
+def find_words(texts: Iterable[str], settings: TextSettings, source: str = "the corpus") -> list[str]:
+    """Return the words that `count_words` would count in texts, in alphabetical order; nothing else is kept.
+
+    Parameters
+    ----------
+    texts, settings, source
+        As in `count_words`.
+    """
+    analyze = settings.analyzer()
+    documents: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
+    n_docs = 0
+    for text in texts:
+        tokens = Counter(analyze(text))
+        documents.update(tokens.keys())
+        totals.update(tokens)
+        n_docs += 1
+    found = {word: (count, totals[word]) for word, count in documents.items()}
+    return frequent_words(found, n_docs, settings, source)
+
+
+class WordCounter:
+    """Counts known words in texts, and gives the counts a batch at a time.
+
+    Parameters
+    ----------
+    words : sequence of str
+    settings : TextSettings
+    """
+
+    def __init__(self, words: Sequence[str], settings: TextSettings) -> None:
+        self._words = _numbered(words)
+        self._analyze = settings.analyzer(self._words)
+        self._counted = _Counts(self._words, grow=False)
+
+    def add(self, text: str) -> int:
+        """Count the words of one more document; return how many different ones it has."""
+        self._counted.add(self._analyze(text))
+        return self._counted.lengths[-1]
+
+    def take(self) -> sp.csr_matrix:
+        """Return the counts of the documents so far and forget them."""
+        counted, self._counted = self._counted, _Counts(self._words, grow=False)
+        return counted.matrix(np.arange(len(self._words)), len(self._words))
 
 
 class _Counts:
@@ -241,10 +286,13 @@ def frequent_words(found: Mapping[str, tuple[int, int]], n_docs: int, settings: 
         raise InputFileError(f"there are no documents in {source}")
     words = list(found)
     documents, totals = np.array(list(found.values()), dtype=np.int64).reshape(-1, 2).T
-    return sorted(words[m] for m in _kept(documents, totals, n_docs, settings, source))
+    return [words[m] for m in _kept(words, documents, totals, n_docs, settings, source)]
 
 
-def _kept(documents: IntArray, totals: IntArray, N: int, settings: TextSettings, source: str) -> IntArray:
+def _kept(
+    words: list[str], documents: IntArray, totals: IntArray, N: int, settings: TextSettings, source: str
+) -> IntArray:
+    """Return which words stay, in alphabetical order, by the documents they are in and how often they occur."""
     least, most = _number(settings.min_df, 1, N), _number(settings.max_df, 1 + 1e-9, N)
     kept = np.flatnonzero((documents >= least) & (documents <= most))
     if settings.max_features is not None:
@@ -256,7 +304,7 @@ def _kept(documents: IntArray, totals: IntArray, N: int, settings: TextSettings,
             f"max_df={settings.max_df:g}: of {len(documents)} different words none is in at least {least:g} and at "
             f"most {most:g} documents. Give more documents, a smaller min_df or a larger max_df."
         )
-    return kept
+    return kept[np.argsort(np.array([words[m] for m in kept], dtype=object), kind="stable")]
 
 
 def _number(limit: float, least_whole: float, n_docs: int) -> float:

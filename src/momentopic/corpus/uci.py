@@ -30,16 +30,8 @@ def read_uci(path: Path) -> sp.csr_matrix:
         If the file is not of this form or ends early; the error names the line.
     """
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-        header = [file.readline().removeprefix(_MARK).strip() for _ in range(3)]
-        if not all(line.isdigit() for line in header):
-            raise InputFileError(
-                f"{path} is not a UCI bag of words: its first three lines must be the numbers of documents, words "
-                f"and entries, but are {[line.decode(errors='replace') for line in header]}"
-            )
-        n_docs, n_words, n_entries = (int(line) for line in header)
-        if max(n_docs, n_words) > np.iinfo(np.int32).max:
-            raise InputFileError(f"{path} cannot be read: it announces {n_docs} documents and {n_words} words")
-        parts = list(_entries(path, file, n_docs, n_words))
+        n_docs, n_words, n_entries = read_header(path, file)
+        parts = list(entries(path, file, n_docs, n_words))
     found = sum(len(part[0]) for part in parts)
     if found != n_entries:
         raise InputFileError(f"{path} is truncated: it announces {n_entries} entries and holds {found}")
@@ -54,9 +46,23 @@ def read_uci(path: Path) -> sp.csr_matrix:
     return sp.csr_matrix((counts, words, indptr), (n_docs, n_words))
 
 
-def _entries(path: Path, file: Any, n_docs: int, n_words: int) -> Any:
-    """Yield documents, words (numbered from 0) and counts, a chunk of the file at a time."""
-    rest, line = b"", 4
+def read_header(path: Path, file: Any) -> tuple[int, int, int]:
+    """Read the numbers of documents, words and entries."""
+    header = [file.readline().removeprefix(_MARK).strip() for _ in range(3)]
+    if not all(line.isdigit() for line in header):
+        raise InputFileError(
+            f"{path} is not a UCI bag of words: its first three lines must be the numbers of documents, words "
+            f"and entries, but are {[line.decode(errors='replace') for line in header]}"
+        )
+    n_docs, n_words, n_entries = (int(line) for line in header)
+    if max(n_docs, n_words) > np.iinfo(np.int32).max:
+        raise InputFileError(f"{path} cannot be read: it announces {n_docs} documents and {n_words} words")
+    return n_docs, n_words, n_entries
+
+
+def entries(path: Path, file: Any, n_docs: int, n_words: int, line: int = 4) -> Any:
+    """Yield documents, words (numbered from 0) and counts, a chunk of the file at a time, from that line on."""
+    rest = b""
     while True:
         chunk = file.read(_CHUNK)
         text, cut, rest = (rest + chunk).rpartition(b"\n") if chunk else (rest, b"", b"")

@@ -153,8 +153,7 @@ class DeviceCorpus:
 def _spans(corpus: Corpus) -> Iterator[tuple[int, int]]:
     """Yield ranges of blocks that make up a chunk each."""
     first, nonzeros = 0, 0
-    for i in range(corpus.n_blocks):
-        size = len(corpus.block(i).indices)
+    for i, size in enumerate(np.diff(corpus.indptr[corpus.boundaries])):
         if i > first and nonzeros + size > CHUNK_NONZEROS:
             yield first, i
             first, nonzeros = i, 0

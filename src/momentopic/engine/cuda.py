@@ -69,8 +69,9 @@ class CudaEngine(ThreadEngine):
     def _on_device(self, corpus: Corpus) -> Any:
         from momentopic.cuda.device import DeviceCorpus
 
-        # copies of a corpus that are cut in other places share their counts
-        source: Any = getattr(corpus, "counts", corpus)
+        # copies of a corpus that are cut in other places share their counts, or their shards
+        parts = vars(corpus)
+        source: Any = parts.get("counts", parts.get("_shards", corpus))
         known = self._placed.get(id(source))
         if known is None or known[0]() is not source:
             key = id(source)

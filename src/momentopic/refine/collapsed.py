@@ -17,18 +17,22 @@ the thousands), the second phase is left out instead.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from momentopic import kernels
 from momentopic._types import FloatArray, IntArray
+from momentopic.checkpoint import Checkpoint
 from momentopic.corpus.blocks import Corpus
 from momentopic.engine.base import Engine
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.refine.blocks import WordCounts, draw_block, expected_block, prior_block, sampled_block, start_block
 from momentopic.refine.prior import CountHistogram, concentration_steps, smoothing_steps
+from momentopic.refine.resume import STAGE, restore_run, save_run
+
+RESPONSIBILITIES = 2 << 30  # bytes that the expected sweeps may take
 
 _BACKGROUND = 0.05  # of the corpus' word frequencies in the topics that the first inference starts from
 _START_CONCENTRATION = 4.0
@@ -82,8 +86,9 @@ def refine_collapsed(
     smoothing: float | None = None,
     tol: float | None = None,
     random_state: int = 0,
-    memory: int = 2 << 30,
+    memory: int = RESPONSIBILITIES,
     callback: Callable[[int, float], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Refined:
     """Refine topics on a corpus, and estimate their (asymmetric) prior.
 
@@ -105,32 +110,53 @@ def refine_collapsed(
         Bytes that the responsibilities of the expected sweeps may take: above it those sweeps are left out.
     callback : callable, optional
         Called as ``callback(sweeps done, how far the topics moved)`` after each sweep.
+    checkpoint : Checkpoint, optional
+        Where the state is kept now and then, and where it is taken up again.
 
     Returns
     -------
     Refined
     """
-    nnz, tokens = corpus.counts.nnz, float(corpus.counts.sum(dtype=np.float64))
+    nnz, tokens = corpus.nonzeros, corpus.tokens
     tol = movement_at_rest(tokens, len(topics)) if tol is None else tol
-    sample = n_sweeps != 0 and tokens <= _MOST_REPEATS * nnz
-    expect = not sample or (4 * _padded(len(topics)) * nnz <= memory and not getattr(engine, "draws_at_once", False))
+    sample, expect = phases(nnz, tokens, len(topics), n_sweeps, memory)
+    expect = expect and not (sample and getattr(engine, "draws_at_once", False))
     with single_threaded_blas():
-        run = _Run(corpus, engine, len(topics), smoothing, callback)
-        run.start(topics, random_state, expect)
-        n_expected = 0
-        if expect:
+        run = _Run(corpus, engine, len(topics), smoothing, callback, checkpoint, expect)
+        run.resume()
+        if not run.states:
+            run.start(topics, random_state, expect)
+        n_expected = 0 if run.sampling is None else run.n_expected
+        if expect and run.sampling is None:
             n_expected = run.expected_sweeps(_SWEEPS_BEFORE_SAMPLES if sample else _EXPECTED_SWEEPS)
         if sample:
-            if expect:
+            if expect and run.sampling is None:
                 run.draw()
-            return replace(run.sampled_sweeps(n_sweeps, tol), n_expected=n_expected)
+            return replace(run.sampled_sweeps(n_sweeps, tol, n_expected), n_expected=n_expected)
         at_rest = n_expected < _EXPECTED_SWEEPS
         return Refined(run.topics(run.counts()), run.alpha, run.eta, n_expected, 0, at_rest)
+
+
+def phases(nnz: int, tokens: float, K: int, n_sweeps: int | None, memory: int) -> tuple[bool, bool]:
+    """Return whether tokens are drawn, and whether expected sweeps come first (or alone): see the module."""
+    sample = n_sweeps != 0 and tokens <= _MOST_REPEATS * nnz
+    return sample, not sample or 4 * _padded(K) * nnz <= memory
 
 
 def movement_at_rest(n_tokens: float, K: int) -> float:
     """Return how little averaged topics may still move: by chance alone, those of fewer tokens move more."""
     return _AT_REST * float(np.clip(np.sqrt(_USUAL_TOKENS * K / n_tokens), _STRICTEST, _LAXEST))
+
+
+@dataclass(eq=False)
+class _Sampling:
+    """The sampled sweeps so far: sums of counts, priors, the topics at the last check and how far they had moved."""
+
+    sums: list[Any]
+    alphas: list[FloatArray] = field(default_factory=list)
+    earlier: Any = None
+    moved: float = 1.0
+    n: int = 0
 
 
 class _Run:
@@ -143,14 +169,16 @@ class _Run:
         K: int,
         smoothing: float | None,
         callback: Callable[[int, float], None] | None,
+        checkpoint: Checkpoint | None = None,
+        expect: bool = True,
     ) -> None:
-        totals = np.asarray(corpus.counts.sum(axis=0, dtype=np.float64)).ravel()
+        totals = corpus.word_totals()
         self.n_tokens = float(totals.sum())
         self.frequencies = totals / self.n_tokens
         self.seen = totals > 0
         self.boundaries = word_boundaries(self.frequencies, number_of_parts(self.n_tokens, corpus.shape[0]))
         self.corpus = corpus.divided(len(self.boundaries) - 1)
-        lengths = np.asarray(corpus.counts.sum(axis=1, dtype=np.float64)).ravel()
+        lengths = corpus.document_lengths()
         self.lengths = np.unique(lengths, return_counts=True)
         self.engine = engine
         self.K = K
@@ -162,6 +190,38 @@ class _Run:
         self.states: list[Any] = []
         self.words: list[WordCounts] = []
         self.totals = np.zeros(K)  # the tokens of each topic
+        self.checkpoint = checkpoint
+        self.expect = expect
+        self.n_expected = 0  # sweeps before a resumption
+        self.sampling: _Sampling | None = None
+
+    def resume(self) -> None:
+        """Take up the state that was kept last, if there is one."""
+        saved = None if self.checkpoint is None else self.checkpoint.load(STAGE, expect=self.expect)
+        if saved is not None:
+            arrays = restore_run(self, saved)
+            self.n_expected = saved.values["n_expected"]
+            if "n_sampled" in saved.values:
+                sums = [arrays["sums"][part.first : part.first + len(part.counts)] for part in self.words]
+                self.sampling = _Sampling(
+                    sums,
+                    list(arrays["alphas"]),
+                    arrays.get("earlier"),
+                    saved.values["moved"],
+                    saved.values["n_sampled"],
+                )
+
+    def keep(self, n_expected: int) -> None:
+        """Keep the state after a sweep, if that is due."""
+        if self.checkpoint is None or not self.checkpoint.due():
+            return
+        values: dict[str, Any] = {"n_expected": n_expected}
+        arrays: dict[str, Any] = {}
+        if (done := self.sampling) is not None:
+            values |= {"n_sampled": done.n, "moved": done.moved}
+            alphas = np.array(done.alphas).reshape(-1, self.K)
+            arrays = {"sums": np.concatenate(done.sums), "alphas": alphas, "earlier": done.earlier}
+        save_run(self.checkpoint, self, values, arrays, expect=self.expect)
 
     def start(self, topics: FloatArray, random_state: int, expect: bool) -> None:
         """Infer all documents under the topics that the refinement starts from."""
@@ -220,7 +280,7 @@ class _Run:
 
     def expected_sweeps(self, most: int) -> int:
         """Do CVB0 sweeps until few tokens change their topic; return how many."""
-        for n in range(1, most + 1):
+        for n in range(self.n_expected + 1, most + 1):
             (moved,) = self.sweep(expected_block)
             part = float(moved[0]) / self.n_tokens
             self.report(part)
@@ -228,38 +288,42 @@ class _Run:
                 return n
             if n % _PRIOR_EVERY == 0:
                 self.estimate_prior()
+            self.keep(n)
         return most
 
-    def sampled_sweeps(self, n_sweeps: int | None, tol: float) -> Refined:
+    def sampled_sweeps(self, n_sweeps: int | None, tol: float, n_expected: int) -> Refined:
         """Do Gibbs sweeps and average over them: so many, or until the average comes to rest."""
         most = _MOST_SWEEPS if n_sweeps is None else n_sweeps
-        sums: list[Any] = []
-        alphas: list[FloatArray] = []
-        earlier, moved = None, 1.0
-        for n in range(1, most + 1):
+        done = self.sampling
+        if done is None:
+            done = self.sampling = _Sampling([np.zeros_like(part.counts[:, : self.K]) for part in self.words])
+        sums, alphas = done.sums, done.alphas
+        for n in range(done.n + 1, most + 1):
+            done.n = n
             if n % _PRIOR_EVERY_SAMPLED == 1:
                 self.estimate_prior()
             self.sweep(sampled_block)
             if n == most or (n >= _FIRST_SAMPLE and n % _SAMPLE_EVERY == 0):
                 samples = [part.counts[:, : self.K] for part in self.words]
-                if not sums:
-                    sums = [sample.copy() for sample in samples]
+                if not alphas:
+                    sums[:] = [sample.copy() for sample in samples]  # on a device, if they are there
                 else:
                     for total, sample in zip(sums, samples, strict=True):
                         np.add(total, sample, out=total)
                 alphas.append(self.alpha)
             if n % _CHECK_EVERY == 0:
                 topics = self.topics(np.concatenate(sums) / np.float32(len(alphas)))
-                if earlier is not None:
-                    moved = float(abs(topics - earlier).sum(axis=1).mean() / 2)
-                earlier = topics
-            self.report(moved)
-            if n_sweeps is None and moved < tol:
+                if done.earlier is not None:
+                    done.moved = float(abs(topics - done.earlier).sum(axis=1).mean() / 2)
+                done.earlier = topics
+            self.report(done.moved)
+            if n_sweeps is None and done.moved < tol:
                 break
+            self.keep(n_expected)
         mean = self.topics(np.concatenate(sums) / np.float32(len(alphas)))
         # the prior of the first samples still remembers where it started
         late = np.mean(alphas[len(alphas) // 2 :], axis=0)
-        return Refined(mean, late, self.eta, 0, n, moved < tol)
+        return Refined(mean, late, self.eta, 0, done.n, done.moved < tol)
 
     def estimate_prior(self) -> None:
         """Take fixed-point steps of the concentration and of the smoothing."""

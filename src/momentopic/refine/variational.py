@@ -11,9 +11,11 @@ from scipy.special import digamma, gammaln, polygamma
 
 from momentopic import kernels
 from momentopic._types import FloatArray
+from momentopic.checkpoint import Checkpoint
 from momentopic.corpus.blocks import Block, Corpus, as_corpus
 from momentopic.engine.base import get_engine
 
+_STAGE = "variational"
 _BACKGROUND = 0.05  # of the corpus' word frequencies in topics that start from a model: EM never leaves a zero
 
 
@@ -52,6 +54,7 @@ def variational_lda(
     random_state: int = 0,
     engine: Any = "auto",
     callback: Callable[[int, float], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Variational:
     """Learn LDA by variational EM, from seeded documents, random topics or a model (VI-JD).
 
@@ -76,6 +79,8 @@ def variational_lda(
     engine : "auto", "threads" or an Engine
     callback : callable, optional
         Called as ``callback(iteration, relative change of the bound)``.
+    checkpoint : Checkpoint, optional
+        Where the state is kept now and then, and where it is taken up again.
 
     Returns
     -------
@@ -84,10 +89,15 @@ def variational_lda(
     corpus = as_corpus(X)
     sums = get_engine(engine, corpus)
     beta, alpha = _start(corpus, n_components, init, random_state)
-    lengths = np.asarray(corpus.counts.sum(axis=1, dtype=np.float64)).ravel()
-    first = [_first_gamma(corpus, i, lengths, alpha) for i in range(corpus.n_blocks)]
-    states = [(gamma, gamma) for gamma in first]
+    lengths = corpus.document_lengths()
+    saved = None if checkpoint is None else checkpoint.load(_STAGE)
     bounds: list[float] = []
+    if saved is not None:
+        states = [(saved.arrays[f"before.{i}"], saved.arrays[f"gamma.{i}"]) for i in range(corpus.n_blocks)]
+        beta, alpha, bounds = saved.arrays["beta"], saved.arrays["alpha"], list(saved.values["bounds"])
+    else:
+        first = [_first_gamma(corpus, i, lengths, alpha) for i in range(corpus.n_blocks)]
+        states = [(gamma, gamma) for gamma in first]
     converged = False
     while not converged and len(bounds) < max_iter:
         for careful in (False, True):
@@ -104,7 +114,18 @@ def variational_lda(
         totals = words.sum(axis=0)
         beta = np.where(totals > 0, words / np.where(totals > 0, totals, 1.0), beta)
         alpha = maximise_prior(alpha, logs, corpus.shape[0])
+        if checkpoint is not None and not converged and checkpoint.due():
+            _keep(checkpoint, states, beta, alpha, bounds)
     return Variational(np.ascontiguousarray(beta.T), alpha, np.array(bounds), len(bounds), converged)
+
+
+def _keep(checkpoint: Checkpoint, states: list[Any], beta: FloatArray, alpha: FloatArray, bounds: list[float]) -> None:
+    if not all(isinstance(state, tuple) for state in states):  # held by another machine
+        return
+    arrays = {"beta": beta, "alpha": alpha}
+    for i, (before, gamma) in enumerate(states):
+        arrays |= {f"before.{i}": before, f"gamma.{i}": gamma}
+    checkpoint.save(_STAGE, arrays, {"bounds": bounds})
 
 
 def e_step_block(
@@ -181,7 +202,7 @@ def _start(corpus: Corpus, n_components: int | None, init: Any, random_state: in
             raise ValueError(f"init must be a model of {M} words, with its topics and their concentration")
         if n_components not in (None, len(topics)):
             raise ValueError(f"n_components={n_components}, but the model has {len(topics)} topics")
-        frequencies = np.asarray(corpus.counts.sum(axis=0, dtype=np.float64)).ravel()
+        frequencies = corpus.word_totals()
         mixed = (1 - _BACKGROUND) * topics + _BACKGROUND * frequencies / frequencies.sum()
         return np.ascontiguousarray(mixed.T), alpha
     if n_components is None or n_components < 1:
@@ -189,7 +210,7 @@ def _start(corpus: Corpus, n_components: int | None, init: Any, random_state: in
     rng = np.random.default_rng(random_state)
     if init == "seeded":
         chosen = rng.choice(corpus.shape[0], size=n_components, replace=n_components > corpus.shape[0])
-        start = corpus.counts[chosen].toarray().T + 1.0
+        start = corpus.rows(chosen).toarray().T + 1.0
     elif init == "random":
         start = 1 / M + rng.random((M, n_components))
     else:

@@ -53,7 +53,7 @@ def prepare(
     shares, theta, tokens = prior / prior.sum(), None, None
     if corpus is not None:
         theta = model.transform(corpus)
-        tokens = theta * np.asarray(corpus.counts.sum(axis=1, dtype=np.float64))
+        tokens = theta * corpus.document_lengths()[:, None]
         shares = tokens.sum(axis=0) / tokens.sum() if tokens.sum() > 0 else shares
         if found is None and corpus.shape[0] >= 50:
             found = spectrum(corpus, min(max(2 * K, 40), 100), engine=model.engine)
@@ -119,7 +119,7 @@ def _documents(
     corpus: Corpus, theta: FloatArray, words: list[str], n_documents: int, topics: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the documents that show some topic most; the topics are told their numbers."""
-    filled = np.diff(corpus.counts.indptr) > 0
+    filled = np.diff(corpus.indptr) > 0
     best = [
         [int(n) for n in np.argsort(-column, kind="stable")[: n_documents + int((~filled).sum())] if filled[n]][
             :n_documents
@@ -160,9 +160,9 @@ def _excerpts(corpus: Corpus, rows: list[int], words: list[str]) -> list[str]:
 
 
 def _most_frequent(corpus: Corpus, n: int, words: list[str]) -> str:
-    begin, end = corpus.counts.indptr[n : n + 2]
-    order = np.argsort(-corpus.counts.data[begin:end], kind="stable")[:20]
-    entries = ((words[corpus.counts.indices[begin + i]], corpus.counts.data[begin + i]) for i in order)
+    row = corpus.rows([n])
+    order = np.argsort(-row.data, kind="stable")[:20]
+    entries = ((words[row.indices[i]], row.data[i]) for i in order)
     return ", ".join(f"{word} {count:g}" for word, count in entries)
 
 
@@ -240,9 +240,10 @@ def _card(model: Any, corpus: Corpus | None, coherent: float | None) -> list[lis
         scores.append(["mean NPMI coherence on the documents shown", _round(coherent)])
     card: list[list[Any]] = [["Fitted on", fitted]]
     if corpus is not None:
-        N, nonzeros = corpus.shape[0], int(corpus.counts.nnz)
-        total = float(corpus.counts.sum(dtype=np.float64))
-        shown = [["corpus", corpus.name or "not named"], ["documents", N], ["tokens", total], ["nonzeros", nonzeros]]
+        N, nonzeros = corpus.shape[0], corpus.nonzeros
+        shown = [
+            ["corpus", corpus.name or "not named"], ["documents", N], ["tokens", corpus.tokens], ["nonzeros", nonzeros]
+        ]  # fmt: skip
         card.append(["Documents shown", shown])
     if model.text_settings_ is not None:
         settings = model.text_settings_.to_json()

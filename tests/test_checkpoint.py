@@ -1,0 +1,206 @@
+"""A fit that is killed and started again ends with the same bits; limits of memory are kept or refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from momentopic import Corpus, DiscreteICA, checkpoint, load, memory, simulate
+from momentopic.checkpoint import Checkpoint, CheckpointError
+from momentopic.engine import ThreadEngine
+from momentopic.exceptions import MemoryLimitError
+
+from .conftest import planted_topics
+
+
+@pytest.fixture(scope="module")
+def counts():
+    return simulate.gamma_poisson(planted_topics(150, 4), np.full(4, 0.3), 1500, mean_length=60)
+
+
+class Stopped(BaseException):
+    pass
+
+
+def stop_after(monkeypatch, n_saves):
+    """Have a fit stop after it has saved so many states."""
+    save, left = Checkpoint.save, [n_saves]
+
+    def saved(self, *args, **kwargs):
+        save(self, *args, **kwargs)
+        left[0] -= 1
+        if left[0] == 0:
+            raise Stopped
+
+    monkeypatch.setattr(Checkpoint, "save", saved)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "stops"),
+    [
+        ({"n_sweeps": 30}, (1, 2, 5, 14, 20)),  # whitening, tensor, expected sweeps, sampled ones
+        ({"n_sweeps": 0}, (4,)),
+        ({"refine": None, "moments": "lda", "c0": 1.0}, (1, 1)),
+        ({"refine": None, "algorithm": "tpm"}, (2,)),
+        ({"refine": None, "algorithm": "spectral"}, (1,)),
+        ({"refine": None, "projections": "random"}, (2,)),
+        ({"refine": "variational"}, (3, 1)),
+    ],
+    ids=str,
+)
+def test_a_fit_goes_on_to_the_same_bits(counts, tmp_path, monkeypatch, parameters, stops):
+    monkeypatch.setattr(checkpoint, "_EVERY", 0.0)
+    whole = DiscreteICA(4, **parameters).fit(counts)
+    for n_saves in stops:
+        with monkeypatch.context() as patch:
+            stop_after(patch, n_saves)
+            with pytest.raises(Stopped):
+                DiscreteICA(4, checkpoint=tmp_path / "state", **parameters).fit(counts)
+    again = DiscreteICA(4, checkpoint=tmp_path / "state", engine=ThreadEngine(1), **parameters).fit(counts)
+    for name in ("components_", "concentration_", "eigenvalues_"):
+        assert getattr(again, name).tobytes() == getattr(whole, name).tobytes()
+    assert (again.n_iter_, again.converged_, again.rate_) == (whole.n_iter_, whole.converged_, whole.rate_)
+
+
+def test_what_was_saved_is_used(counts, tmp_path, monkeypatch):
+    parameters = {"refine": None, "checkpoint": tmp_path / "state"}
+    DiscreteICA(4, **parameters).fit(counts)
+    monkeypatch.setattr("momentopic.solve.whiten", None)
+    monkeypatch.setattr("momentopic.moments.dica.DICAMoments.third", None)
+    DiscreteICA(4, **parameters).fit(counts)
+    with pytest.raises(TypeError):
+        DiscreteICA(4, refine=None).fit(counts)
+
+
+def test_a_checkpoint_of_something_else_is_refused(counts, tmp_path):
+    state = tmp_path / "state"
+    DiscreteICA(4, refine=None, checkpoint=state).fit(counts)
+    with pytest.raises(CheckpointError, match="n_components=4 where now 3 is asked for.*another folder"):
+        DiscreteICA(3, refine=None, checkpoint=state).fit(counts)
+    with pytest.raises(CheckpointError, match="of another corpus"):
+        DiscreteICA(4, refine=None, checkpoint=state).fit(counts[:-1])
+    with pytest.raises(CheckpointError, match="random_state"):
+        DiscreteICA(4, refine=None, checkpoint=state, random_state=1).fit(counts)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("text")
+    with pytest.raises(CheckpointError, match="something other"):
+        DiscreteICA(4, refine=None, checkpoint=tmp_path / "mine").fit(counts)
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        DiscreteICA(4, refine=None, checkpoint=tmp_path / "a" / "b").fit(counts)
+
+
+def test_a_damaged_stage_is_done_again_and_a_damaged_description_is_told(counts, tmp_path):
+    state = tmp_path / "state"
+    whole = DiscreteICA(4, refine=None, checkpoint=state).fit(counts)
+    for path in state.glob("*.safetensors"):
+        content = bytearray(path.read_bytes())
+        content[-9] ^= 4
+        path.write_bytes(content)
+    with pytest.warns(UserWarning, match="damaged: this stage of the fit is done again"):
+        again = DiscreteICA(4, refine=None, checkpoint=state).fit(counts)
+    assert again.components_.tobytes() == whole.components_.tobytes()
+    (state / "checkpoint.json").write_text("{")
+    with pytest.raises(CheckpointError, match="damaged: delete"):
+        DiscreteICA(4, refine=None, checkpoint=state).fit(counts)
+
+
+def test_a_model_is_saved_without_its_checkpoint(counts, tmp_path):
+    DiscreteICA(4, refine=None, checkpoint=tmp_path / "state", memory_limit="2GB").fit(counts).save(tmp_path / "model")
+    assert load(tmp_path / "model").get_params()["checkpoint"] is None
+
+
+COMMAND = "import momentopic.checkpoint as c; c._EVERY = 0.05; from momentopic.cli.app import main; main()"
+
+
+def start(*arguments):
+    return subprocess.Popen([sys.executable, "-c", COMMAND, *map(str, arguments)], stderr=subprocess.PIPE, text=True)
+
+
+def test_fits_that_are_killed_by_signal_9_are_resumed(counts, tmp_path):
+    counts = counts[:600]
+    sp.save_npz(tmp_path / "x.npz", counts)
+    arguments = ("fit", tmp_path / "x.npz", "-k", 4, "--checkpoint", tmp_path / "state", "-o", tmp_path / "model")
+    description = tmp_path / "state" / "checkpoint.json"
+    for stage in ("whitening", "n_sampled"):
+        process = start(*arguments)
+        while process.poll() is None:
+            if description.exists() and stage in description.read_text():
+                process.send_signal(signal.SIGKILL)
+                break
+            time.sleep(0.01)
+        assert process.wait() == -signal.SIGKILL, process.stderr.read()
+        assert not (tmp_path / "model").exists()
+        process.stderr.close()
+    (tmp_path / "state" / ".refinement-00000000.safetensors.12345678.tmp").write_bytes(b"half")  # as a kill may leave
+    process = start(*arguments)
+    assert (process.communicate()[1], process.returncode) == ("", 0)
+    assert not (tmp_path / "state").exists()
+    found, whole = load(tmp_path / "model"), DiscreteICA(4).fit(counts)
+    assert found.components_.tobytes() == whole.components_.tobytes()
+    assert found.n_iter_ == whole.n_iter_
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("3GB", 3 * 10**9), ("2.5 GiB", 5 << 29), ("800mb", 8 * 10**8), ("123", 123), (77, 77), ("4k", 4000)],
+)
+def test_sizes(text, size):
+    assert memory.parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "3 apples", "-1GB", "1.2.3GB", "3ib"])
+def test_sizes_that_are_none(text, counts):
+    with pytest.raises(ValueError, match="as in 3GB"):
+        DiscreteICA(4, memory_limit=text).fit(counts)
+
+
+def test_fits_that_cannot_keep_their_limit_are_refused_with_a_cure(counts):
+    with pytest.raises(MemoryLimitError, match=r"needs about \d+ MB .* more than the limit of 50 MB: allow"):
+        DiscreteICA(4, refine=None, memory_limit="50MB").fit(counts)
+    long = Corpus(np.full((2000, 40), 8))
+    needs = [memory.moments_bytes(long, 4, 1), memory.refinement_bytes(long, 4, 1, "collapsed", None, 0)]
+    between = (needs[0] + needs[1]) // 2
+    assert needs[0] < needs[1]
+    with pytest.raises(MemoryLimitError, match="leave the refinement out"):
+        DiscreteICA(4, memory_limit=between).fit(long)
+
+
+def test_a_limit_chooses_fewer_threads_and_the_form_that_remembers_less(counts, monkeypatch):
+    corpus, K = Corpus(counts), 4
+    options = {"refine": "collapsed", "n_threads": 4}
+    assert memory.plan_fit(corpus, K, 10**12, **options) == memory.Plan(4)
+    least = memory.refinement_bytes(corpus, K, 1, "collapsed", None, 0)
+    tight = memory.plan_fit(corpus, K, max(least, memory.moments_bytes(corpus, K, 1)), **options)
+    assert tight.n_threads == 1
+    monkeypatch.setattr(memory, "moments_bytes", lambda *_: 0)  # of so small a corpus it is more than all the rest
+    light = DiscreteICA(4, n_sweeps=12, memory_limit=least)
+    assert light.fit(counts).n_iter_ == 12  # sampled sweeps alone
+    assert DiscreteICA(4, n_sweeps=12).fit(counts).n_iter_ == 22
+
+
+def test_the_estimate_is_above_what_a_fit_takes(tmp_path):
+    """Many words and topics, so that the arrays and not the interpreter are what is measured."""
+    X = simulate.gamma_poisson(planted_topics(30_000, 30), np.full(30, 0.1), 2000, mean_length=100)
+    sp.save_npz(tmp_path / "x.npz", X)
+    code = """
+import scipy.sparse as sp, sys
+from momentopic import Corpus, DiscreteICA, memory
+from pathlib import Path
+corpus = Corpus(sp.load_npz(sys.argv[1]))
+DiscreteICA(30, refine=None).fit(corpus)
+lines = Path("/proc/self/status").read_text().splitlines()
+peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
+print(peak, memory.moments_bytes(corpus, 30, 2))
+"""
+    if not os.path.exists("/proc/self/status"):
+        pytest.skip("only Linux tells the peak of a process")
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "x.npz"], capture_output=True, text=True, check=True)
+    peak, estimated = map(int, done.stdout.split())
+    assert 0.4 * estimated < peak < estimated
