@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -65,6 +66,22 @@ class Whitening:
         )
 
 
+@runtime_checkable
+class WhitensItself(Protocol):
+    """Moments that know S on a subspace alone, and whiten it there (`SketchedMoments`)."""
+
+    def whitening(self, K: int) -> Whitening:
+        """Return the whitening for K directions."""
+        ...
+
+
+def checked_positive(values: FloatArray, K: int) -> None:
+    """Raise a RankError unless the K largest eigenvalues, in descending order, are positive."""
+    n_positive = int(np.count_nonzero(values > _ZERO * abs(values).max())) if values[0] > 0 else 0
+    if n_positive < K:
+        raise RankError(K, n_positive)
+
+
 def whiten(
     moments: SecondOrder, K: int, *, tol: float = 1e-8, max_products: int = 20_000, random_state: int = 0
 ) -> Whitening:
@@ -98,11 +115,11 @@ def whiten(
         raise ValueError(f"the number of topics must be at least 1, got {K}")
     if K > M:
         raise ValueError(f"{K} topics cannot be told apart with {M} words: ask for at most {M}")
+    if isinstance(moments, WhitensItself):
+        return moments.whitening(K)
     pairs = _eigenpairs(moments, K, tol, max_products, random_state)
     values = pairs.values
-    n_positive = int(np.count_nonzero(values > _ZERO * abs(values).max())) if values[0] > 0 else 0
-    if n_positive < K:
-        raise RankError(K, n_positive)
+    checked_positive(values, K)
     if not pairs.converged:
         worst = float((pairs.residuals / values).max())
         warnings.warn(
