@@ -14,7 +14,7 @@ from momentopic.engine.blas import single_threaded_blas
 from momentopic.moments.dica import DICAMoments
 from momentopic.moments.eigen import largest_eigenpairs
 
-_RESIDUAL = 1e-4
+_RESIDUAL = 1e-2
 
 
 class BasisMismatchError(ValueError):
@@ -45,6 +45,21 @@ class Basis:
     def rank(self) -> int:
         """The number r of directions: moments on this basis give up to r topics."""
         return int(self.vectors.shape[1])
+
+    def enlarged(self, directions: FloatArray, mean: FloatArray) -> Basis:
+        """Return a basis of these vectors and what `directions` (M x p) have outside of their span.
+
+        Parameters
+        ----------
+        directions : array of shape (M, p)
+        mean : array of shape (M,)
+            The mean counts, for the centre of the new directions.
+        """
+        Q = self.vectors
+        with single_threaded_blas():
+            new = directions - Q @ (Q.T @ directions)
+            new = np.linalg.qr(new - Q @ (Q.T @ new))[0]
+            return Basis(np.ascontiguousarray(np.hstack([Q, new])), np.append(self.center, new.T @ mean))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -11,9 +11,6 @@ they can grow while documents come and go.
 The basis matters less than one would think. If S = D diag(s) D' held without noise, any Q for which Q'D has rank K
 would give the very same topics, because they are read from S W' = S Q A', which lies in the span of the topics even
 where Q does not. Q decides how much of the sampling noise comes through: least where it spans the leading eigenvectors.
-
-A basis can be enlarged later. The documents that have gone are then missing from the sums of the new directions, so
-every sum is normalised by the documents that are in it: the first `_widths[e]` directions have sums since epoch e.
 """
 
 from __future__ import annotations
@@ -25,19 +22,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import scipy.linalg
 
-from momentopic._types import FloatArray, IntArray
+from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus, as_corpus
 from momentopic.engine.base import get_engine
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.moments import sums
 from momentopic.moments.base import outer_terms, word_sum
 from momentopic.moments.basis import Basis, BasisMismatchError
-from momentopic.moments.triples import packed_size, repacked, unpacked
+from momentopic.moments.triples import packed_size, unpacked
 from momentopic.moments.whiten import Whitening, checked_positive
 
 if TYPE_CHECKING:
     from momentopic.corpus.text import TextSettings
 
+SUMS = ("_numbers", "_totals", "_products", "_pairs", "_third")
 _SPANNED = 1e-4  # of a row that may lie outside of the span of the basis: single precision leaves less
 
 
@@ -83,12 +81,10 @@ class SketchedMoments:
         self.vocabulary = None if vocabulary is None else [str(word) for word in vocabulary]
         self.settings = settings
         self.engine = get_engine(engine)
-        self._widths: IntArray = np.array([r], dtype=np.int64)
-        self._counts = np.zeros(1)
-        self._totals = np.zeros((1, M))
-        self._lengths = np.zeros(3)  # tokens, cubes of the lengths, empty documents
+        self._numbers = np.zeros(4)  # documents, tokens, cubes of the lengths, empty documents
+        self._totals = np.zeros(M)
         self._products = np.zeros((M, r))
-        self._pairs = np.zeros((1, r, r))
+        self._pairs = np.zeros((r, r))
         self._third = np.zeros(packed_size(r))
 
     @property
@@ -99,27 +95,22 @@ class SketchedMoments:
     @property
     def n_docs(self) -> int:
         """N, the number of documents."""
-        return int(self._counts[0])
-
-    @property
-    def n_docs_of_directions(self) -> IntArray:
-        """How many documents the sums of each direction of the basis are over: fewer for those added later."""
-        return self._counts[self._epochs()].astype(np.int64)
+        return int(self._numbers[0])
 
     @property
     def n_tokens(self) -> float:
         """The number of tokens of all documents."""
-        return float(self._lengths[0])
+        return float(self._numbers[1])
 
     @property
     def n_empty(self) -> int:
         """The number of documents without any word."""
-        return int(self._lengths[2])
+        return int(self._numbers[3])
 
     @property
     def mean(self) -> FloatArray:
         """The mean counts, of shape (M,)."""
-        mean: FloatArray = self._totals[0] / max(self.n_docs, 1)
+        mean: FloatArray = self._totals / max(self.n_docs, 1)
         return mean
 
     @property
@@ -147,15 +138,14 @@ class SketchedMoments:
         padded = np.zeros(V.shape[1])
         padded[: len(a)] = a
         with single_threaded_blas():
-            totals, (n, tokens, cubes, n_empty) = self.engine.sum(sums.word_totals, corpus, orders=(0,))
+            totals, numbers = self.engine.sum(sums.word_totals, corpus, orders=(0,))
             (products,) = self.engine.sum(sums.second_product, corpus, V, padded, order=0)
             (third,) = self.engine.sum(sums.third_tensor, corpus, V, a, order=0)
             products = products[:, : len(a)]
             # Σ (y - a) (y - a)' from Σ x (y - a)'
-            pairs = Q.T @ products - np.outer(a, Q.T @ totals - n * a)
-        self._counts += n
+            pairs = Q.T @ products - np.outer(a, Q.T @ totals - numbers[0] * a)
+        self._numbers += numbers
         self._totals += totals
-        self._lengths += (tokens, cubes, n_empty)
         self._products += products
         self._pairs += (pairs + pairs.T) / 2
         self._third += third
@@ -179,54 +169,24 @@ class SketchedMoments:
         if not isinstance(other, SketchedMoments):
             raise TypeError(f"only SketchedMoments can be merged with them, got {type(other).__name__}")
         _check_mergeable(self, other)
-        widths = np.union1d(self._widths, other._widths)
-        merged = self._like(self.basis)
+        merged = self.empty()
         merged.vocabulary = self.vocabulary if self.vocabulary is not None else other.vocabulary
         merged.settings = self.settings if self.settings is not None else other.settings
-        merged._widths = widths
-        mine, others = (np.searchsorted(part._widths, widths) for part in (self, other))
-        merged._counts = self._counts[mine] + other._counts[others]
-        merged._totals = self._totals[mine] + other._totals[others]
-        merged._pairs = self._pairs[mine] + other._pairs[others]
-        merged._lengths = self._lengths + other._lengths
-        merged._products = self._products + other._products
-        merged._third = self._third + other._third
+        for name in SUMS:
+            setattr(merged, name, getattr(self, name) + getattr(other, name))
         return merged
 
-    def enlarged(self, directions: FloatArray) -> SketchedMoments:
-        """Return the same moments on a larger basis; the sums of its new directions begin with the next documents.
-
-        Parameters
-        ----------
-        directions : array of shape (M, p)
-            What they have outside of the span of the basis is added to it.
-        """
-        Q = self.basis.vectors
-        with single_threaded_blas():
-            new = directions - Q @ (Q.T @ directions)
-            new = np.linalg.qr(new - Q @ (Q.T @ new))[0]
-            center = np.concatenate([self.basis.center, new.T @ self.mean])
-        r, added = Q.shape[1], new.shape[1]
-        larger = self._like(Basis(np.ascontiguousarray(np.hstack([Q, new])), center))
-        larger._widths = np.append(self._widths, r + added)
-        larger._counts = np.append(self._counts, 0.0)
-        larger._totals = np.vstack([self._totals, np.zeros(self.n_words)])
-        larger._lengths = self._lengths.copy()
-        larger._products[:, :r] = self._products
-        larger._pairs = np.zeros((len(larger._widths), r + added, r + added))
-        larger._pairs[:-1, :r, :r] = self._pairs
-        larger._third = repacked(self._third, r, r + added)
-        return larger
-
-    def empty(self) -> SketchedMoments:
-        """Return moments of no documents on the same basis: what another site begins with."""
-        return self._like(self.basis)
+    def empty(self, basis: Basis | None = None) -> SketchedMoments:
+        """Return moments of no documents, on the same basis or another: what another site begins with."""
+        return SketchedMoments(
+            basis or self.basis, vocabulary=self.vocabulary, settings=self.settings, engine=self.engine
+        )
 
     def second(self, V: FloatArray) -> FloatArray:
         """Return S V for a vector (M,) or a matrix (M, r) in the span of the basis."""
         V = np.asarray(V, dtype=np.float64)
         with single_threaded_blas():
-            return self._second_of_basis() @ self._coordinates(V.reshape(len(V), -1).T).T.reshape(-1, *V.shape[1:])
+            return self.second_of_basis() @ self._coordinates(V.reshape(len(V), -1).T).T.reshape(-1, *V.shape[1:])
 
     def whitening(self, K: int) -> Whitening:
         """Return the whitening of S on the subspace: W S W' = I (Rayleigh and Ritz); `whiten` calls it.
@@ -238,27 +198,31 @@ class SketchedMoments:
                 f"{K} topics were asked for, but these moments were made on a basis of {self.basis.rank} directions: "
                 f"ask for at most {self.basis.rank}, or make them again on a basis of higher rank, twice {K} say."
             )
-        Q = self.basis.vectors
         with single_threaded_blas():
-            image = self._second_of_basis()
-            values, U = self._ritz(image)
-            values, U = values[:K], U[:, :K]
+            values, vectors, images = self.ritz(K)
             checked_positive(values, K)
-            vectors, images = Q @ U, image @ U
             signs = np.where(vectors.max(axis=0) >= -vectors.min(axis=0), 1.0, -1.0)
             residuals = np.linalg.norm(images - vectors * values, axis=0)
             W = np.ascontiguousarray((vectors * (signs / np.sqrt(values))).T)
             return Whitening(W, images * (signs / np.sqrt(values)), values, residuals, 0, True)
 
+    def ritz(self, K: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the leading K eigenvalues of S on the subspace (K), its eigenvectors u there and S u (M x K each)."""
+        image = self.second_of_basis()
+        H = self.basis.vectors.T @ image
+        values, U = scipy.linalg.eigh((H + H.T) / 2)
+        values, U = values[::-1][:K], np.ascontiguousarray(U[:, ::-1][:, :K])
+        return values, self.basis.vectors @ U, image @ U
+
     def residual(self, K: int) -> float:
-        """Return how much of S u lies outside of the subspace for its leading K directions u, as a part of λ_K.
+        """Return ‖S u - λ u‖ / λ of the leading K directions u of the subspace, as the root of the mean square.
 
         0 where the subspace is invariant, as where it was found on the same documents; sampling noise alone, of other
         documents than those it was found on, makes it positive. It cannot see what is orthogonal to the subspace: of a
         stream, new documents are searched for that while they are there (`momentopic.stream`).
         """
         found = self.whitening(K)
-        return float(np.sqrt(np.mean(found.residuals**2)) / found.eigenvalues[-1])
+        return float(np.sqrt(np.mean((found.residuals / found.eigenvalues) ** 2)))
 
     def third(self, W: FloatArray, second: FloatArray | None = None) -> FloatArray:
         """Return T(W', W', W'), of shape (K, K, K), for rows of W in the span of the basis.
@@ -272,7 +236,7 @@ class SketchedMoments:
         W = np.ascontiguousarray(W, dtype=np.float64)
         with single_threaded_blas():
             A = self._coordinates(W)
-            second = self._second_of_basis() @ A.T if second is None else second
+            second = self.second_of_basis() @ A.T if second is None else second
             T = self._central()
             for _ in range(3):  # each turn multiplies the last axis and moves it to the front
                 T = np.ascontiguousarray(np.moveaxis(T @ A.T, -1, 0))
@@ -305,9 +269,6 @@ class SketchedMoments:
     def __repr__(self) -> str:
         return f"SketchedMoments({self.n_docs} documents x {self.n_words} words on {self.basis.rank} directions)"
 
-    def _like(self, basis: Basis) -> SketchedMoments:
-        return SketchedMoments(basis, vocabulary=self.vocabulary, settings=self.settings, engine=self.engine)
-
     def _check_words(self, corpus: Corpus) -> None:
         if corpus.shape[1] != self.n_words:
             raise ValueError(
@@ -320,63 +281,31 @@ class SketchedMoments:
         elif corpus.vocabulary is not None and corpus.vocabulary != self.vocabulary:
             raise ValueError(f"the documents have other words than these moments: {_difference(self, corpus)}")
 
-    def _check_documents(self) -> None:
-        if self._counts.min() < 3:
+    def shift(self) -> FloatArray:
+        """Return the mean of y - a; whatever is asked of the moments needs it."""
+        if self.n_docs < 3:
             raise ValueError(
-                f"the third-order cumulants need at least 3 documents, got n_samples = {int(self._counts.min())} so far"
-                + ("" if len(self._counts) == 1 else " in the directions that were added last")
-                + ": add more documents."
+                f"the third-order cumulants need at least 3 documents, got n_samples = {self.n_docs} so far: add more."
             )
+        shift: FloatArray = self._totals @ self.basis.vectors / self.n_docs - self.basis.center
+        return shift
 
-    def _epochs(self) -> IntArray:
-        """Return the epoch since which each direction has sums."""
-        epochs: IntArray = np.searchsorted(self._widths, np.arange(self.basis.rank), side="right")
-        return epochs
-
-    def _shifts(self) -> FloatArray:
-        """Return the mean of y - a over the documents since each epoch, of shape (epochs, r)."""
-        shifts: FloatArray = self._totals @ self.basis.vectors / self._counts[:, None] - self.basis.center
-        return shifts
-
-    def _second_of_basis(self) -> FloatArray:
-        """Return S Q, each column over the documents since its direction was added."""
-        self._check_documents()
-        shifts, epochs = self._shifts(), self._epochs()
-        image = self._products.copy()
-        first = 0
-        for e, last in enumerate(self._widths):
-            columns = slice(first, int(last))
-            N = self._counts[e]
-            image[:, columns] -= np.outer(self._totals[e], shifts[e, columns])
-            image[:, columns] /= N - 1
-            image[:, columns] -= (self._totals[e] / N)[:, None] * self.basis.vectors[:, columns]
-            first = int(last)
-        assert first == len(epochs)
+    def second_of_basis(self) -> FloatArray:
+        """Return S Q."""
+        # centring one factor is enough: Σ x (y - ȳ)' = Σ z (y - ȳ)'
+        image: FloatArray = self._products - np.outer(self._totals, self.shift())
+        image /= self.n_docs - 1
+        image -= self.mean[:, None] * self.basis.vectors
         return image
 
-    def _ritz(self, image: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the eigenvalues of Q' S Q in descending order, and its eigenvectors."""
-        H = self.basis.vectors.T @ image
-        # of two directions, the one that was added earlier has the sums over more documents
-        H = np.tril(H) + np.tril(H, -1).T
-        values, U = scipy.linalg.eigh(H)
-        return values[::-1], np.ascontiguousarray(U[:, ::-1])
-
     def _central(self) -> FloatArray:
-        """Return N / ((N - 1) (N - 2)) Σ z ⊗ z ⊗ z in the coordinates of the basis, z = y minus its mean.
-
-        Entries with a direction that was added later are normalised and centred by the documents since then.
-        """
-        self._check_documents()
-        raw, shifts = unpacked(self._third, self.basis.rank), self._shifts()
-        out = np.empty_like(raw)
-        for e in range(len(self._widths) - 1, -1, -1):  # the corner of the earlier ones comes last
-            r, N = int(self._widths[e]), self._counts[e]
-            m = shifts[e, :r]
-            centred = raw[:r, :r, :r] - outer_terms(m, self._pairs[e, :r, :r])
-            centred += 2 * N * m[:, None, None] * m[:, None] * m
-            out[:r, :r, :r] = N / ((N - 1) * (N - 2)) * centred
-        return out
+        """Return N / ((N - 1) (N - 2)) Σ z ⊗ z ⊗ z in the coordinates of the basis, z = y minus its mean."""
+        N, m = self.n_docs, self.shift()
+        T = unpacked(self._third, self.basis.rank)
+        T -= outer_terms(m, self._pairs)
+        T += 2 * N * m[:, None, None] * m[:, None] * m
+        T *= N / ((N - 1) * (N - 2))
+        return T
 
     def _coordinates(self, W: FloatArray) -> FloatArray:
         """Return W Q after a check that W = (W Q) Q'."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from momentopic.corpus.text import TextSettings
 from momentopic.moments.basis import Basis
-from momentopic.moments.sketched import SketchedMoments
+from momentopic.moments.sketched import SUMS, SketchedMoments
 from momentopic.moments.triples import packed_size
 from momentopic.persist import _checksum, _move_into_place
 
@@ -27,7 +27,6 @@ FORMAT_VERSION = 1
 
 _DESCRIPTION = "moments.json"
 _ARRAYS = "arrays.safetensors"
-_SUMS = ("widths", "counts", "totals", "lengths", "products", "pairs", "third")
 
 
 class MomentsFolderError(ValueError):
@@ -54,7 +53,7 @@ def save_moments(moments: SketchedMoments, path: str | Path) -> None:
 
     path = Path(path)
     check_destination(path)
-    arrays = {name: np.ascontiguousarray(getattr(moments, f"_{name}")) for name in _SUMS}
+    arrays = {name[1:]: np.ascontiguousarray(getattr(moments, name)) for name in SUMS}
     arrays["basis"] = np.ascontiguousarray(moments.basis.vectors)
     arrays["center"] = np.ascontiguousarray(moments.basis.center)
     description = {
@@ -111,8 +110,8 @@ def load_moments(path: str | Path, *, engine: Any = "auto") -> SketchedMoments:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise MomentsFolderError(f"the moments in {path} are damaged: {_DESCRIPTION} is not whole ({error})") from error
-    for name in _SUMS:
-        setattr(moments, f"_{name}", arrays[name])
+    for name in SUMS:
+        setattr(moments, name, arrays[name[1:]])
     return moments
 
 
@@ -179,16 +178,15 @@ def _read_arrays(path: Path, description: dict[str, Any]) -> dict[str, Any]:
         arrays: dict[str, Any] = load_file(file)
     except SafetensorError as error:
         raise MomentsFolderError(f"the moments in {path} are damaged: {_ARRAYS} cannot be read ({error})") from error
-    if set(arrays) != {*_SUMS, "basis", "center"} or not _consistent(arrays):
+    if set(arrays) != {*(name[1:] for name in SUMS), "basis", "center"} or not _consistent(arrays):
         raise MomentsFolderError(f"the moments in {path} are damaged: the arrays do not belong together")
     return arrays
 
 
 def _consistent(arrays: dict[str, Any]) -> bool:
-    if arrays["basis"].ndim != 2 or not len(arrays["widths"]):
+    if arrays["basis"].ndim != 2:
         return False
     M, r = arrays["basis"].shape
-    epochs = len(arrays["widths"])
-    shapes = {"center": (r,), "widths": (epochs,), "counts": (epochs,), "totals": (epochs, M), "lengths": (3,),
-              "products": (M, r), "pairs": (epochs, r, r), "third": (packed_size(r),)}  # fmt: skip
-    return int(arrays["widths"][-1]) == r and all(arrays[name].shape == shape for name, shape in shapes.items())
+    shapes = {"center": (r,), "numbers": (4,), "totals": (M,), "products": (M, r), "pairs": (r, r),
+              "third": (packed_size(r),)}  # fmt: skip
+    return all(arrays[name].shape == shape for name, shape in shapes.items())

@@ -41,13 +41,6 @@ def unpacked(packed: FloatArray, K: int) -> FloatArray:
     return T
 
 
-def repacked(packed: FloatArray, K: int, R: int) -> FloatArray:
-    """Return the packed entries of a (K, K, K) array as those of an (R, R, R) array, R >= K, that is zero elsewhere."""
-    larger = np.zeros(packed_size(R))
-    old, new = 0, 0
-    for b in range(K):
-        part = packed[old : old + (b + 1) * (K - b)].reshape(b + 1, K - b)
-        larger[new : new + (b + 1) * (R - b)].reshape(b + 1, R - b)[:, : K - b] = part
-        old += (b + 1) * (K - b)
-        new += (b + 1) * (R - b)
-    return larger
+def packed(T: FloatArray) -> FloatArray:
+    """Return the packed entries of a symmetric (K, K, K) array."""
+    return np.concatenate([T[: b + 1, b, b:].ravel() for b in range(len(T))])
