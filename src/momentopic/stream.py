@@ -48,8 +48,9 @@ class Stream:
         K: the subspace has 2 K directions at first, and 3 K at most.
     engine : Engine
     random_state : int
-    batch : int
-        How many documents are held before the subspace is fixed, and each time before it is searched what it misses.
+    batch : int, optional
+        How many documents are held before the subspace is fixed, and each time before it is searched what it misses;
+        by default 5,000.
 
     Attributes
     ----------
@@ -57,11 +58,11 @@ class Stream:
         The number of documents so far.
     """
 
-    def __init__(self, n_topics: int, engine: Engine, *, random_state: int = 0, batch: int = FIRST_DOCUMENTS) -> None:
+    def __init__(self, n_topics: int, engine: Engine, *, random_state: int = 0, batch: int | None = None) -> None:
         self.n_topics = n_topics
         self.engine = engine
         self.random_state = random_state
-        self.batch = batch
+        self.batch = FIRST_DOCUMENTS if batch is None else batch
         self.n_docs = 0
         self.held: list[Corpus] = []
         self._settled: SketchedMoments | None = None
@@ -136,9 +137,11 @@ def missed_directions(
         Orthonormal columns, orthogonal to the subspace; p may be 0.
     """
     n = min(_PROPOSED, most - Q.shape[1], len(Q) - Q.shape[1])
-    if n < 1 or documents.shape[0] < 6:
+    half = documents.counts[::2]
+    half = half[np.diff(half.indptr) > 0]
+    if n < 1 or half.shape[0] < 3 or documents.shape[0] < 6:
         return np.empty((len(Q), 0))
-    proposing = DICAMoments(Corpus(documents.counts[::2], empty_ok=True), engine)
+    proposing = DICAMoments(half, engine)
 
     def outside(V: FloatArray) -> FloatArray:
         left: FloatArray = V - Q @ (Q.T @ V)

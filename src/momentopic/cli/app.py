@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from momentopic.cli import demo, documents, fit, report, simulate, spectrum, topics
+from momentopic.cli import demo, documents, fit, pool, report, simulate, spectrum, topics
 
 _EPILOG = (
     "Begin with: momentopic fit texts.csv -k 20 -o model --report topics.html. "
@@ -30,6 +30,8 @@ for function, examples in (
     (documents.transform, documents.TRANSFORM_EXAMPLES),
     (documents.evaluate, documents.EVALUATE_EXAMPLES),
     (simulate.simulate, simulate.EXAMPLES),
+    (pool.moments, pool.MOMENTS_EXAMPLES),
+    (pool.pool, pool.POOL_EXAMPLES),
     (demo.demo, demo.EXAMPLES),
 ):
     shown = "Examples:\n\n" + "\n\n".join(f"  $ {example}" for example in examples)
