@@ -39,6 +39,9 @@ class OnCounts(DiscreteICA):
     def fit(self, X, y=None):
         return super().fit(self.counts(X), y)
 
+    def partial_fit(self, X, y=None):
+        return super().partial_fit(self.counts(X), y)
+
     def transform(self, X):
         return super().transform(self.counts(X))
 

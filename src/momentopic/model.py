@@ -23,6 +23,7 @@ from momentopic.engine import Engine, ThreadEngine, get_engine
 from momentopic.exceptions import RankError
 from momentopic.memory import Plan, limited, parse_size, plan_fit
 from momentopic.moments import Moments, dica_moments, lda_moments
+from momentopic.partial import PartialFit
 from momentopic.progress import Steps
 from momentopic.recover import rate
 from momentopic.refine import Refined, refine_collapsed, split_topics, variational_lda
@@ -31,7 +32,7 @@ from momentopic.solve import Solution, solve
 from momentopic.views import Views
 
 
-class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Topics of a corpus by the method of moments (Podosinnikova, Bach and Lacoste-Julien, NIPS 2015).
 
     A topic model is a discrete independent component analysis: the second- and third-order cumulants of the counts,
@@ -183,6 +184,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self
         """
         self._check_combinations()
+        self.__dict__.pop("_stream", None)  # of an earlier partial_fit
         corpus = self._as_corpus(X)
         if self.n_components > corpus.shape[1]:
             raise ValueError(
@@ -454,6 +456,9 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "components_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from momentopic.cli import demo, documents, fit, pack, report, simulate, spectrum, topics
+from momentopic.cli import demo, documents, fit, pack, pool, report, simulate, spectrum, topics
 
 _EPILOG = (
     "Begin with: momentopic fit texts.csv -k 20 -o model --report topics.html. "
@@ -32,6 +32,8 @@ for function, examples in (
     (pack.pack, pack.PACK_EXAMPLES),
     (pack.check, pack.CHECK_EXAMPLES),
     (simulate.simulate, simulate.EXAMPLES),
+    (pool.moments, pool.MOMENTS_EXAMPLES),
+    (pool.pool, pool.POOL_EXAMPLES),
     (demo.demo, demo.EXAMPLES),
 ):
     shown = "Examples:\n\n" + "\n\n".join(f"  $ {example}" for example in examples)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from momentopic import kernels
 from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus, as_corpus
+from momentopic.corpus.together import Together
 from momentopic.engine.base import Engine, get_engine
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.engine.threads import sum_over_ranges
@@ -102,6 +103,24 @@ class Moments(ABC):
         """M, the size of the vocabulary."""
         return self.corpus.shape[1]
 
+    def merge(self, other: Self) -> Self:
+        """Return the moments of the documents of both corpora together; nothing is copied.
+
+        Where documents may not leave their place, merge `SketchedMoments` instead, which are sums alone.
+
+        Parameters
+        ----------
+        other : the same kind of moments
+            Of the same words. The engine of these moments does the sums over both.
+        """
+        if type(other) is not type(self) or other.c0 != self.c0:
+            raise ValueError(f"moments of the same kind and c0 add up; these are {self!r} and {other!r}")
+        return self._of(Together([self.corpus, other.corpus]))
+
+    def __repr__(self) -> str:
+        c0 = "" if self.c0 is None else f", c0={self.c0}"
+        return f"{type(self).__name__}({self.n_docs} documents x {self.n_words} words{c0})"
+
     def second(self, V: FloatArray) -> FloatArray:
         """Return S V for a vector (M,) or a matrix (M, r), without forming S.
 
@@ -175,6 +194,9 @@ class Moments(ABC):
             with single_threaded_blas():
                 part = self._third_words(W, second, chunk)
             yield chunk, part
+
+    @abstractmethod
+    def _of(self, corpus: Corpus) -> Self: ...
 
     @abstractmethod
     def _second(self, V: FloatArray) -> FloatArray: ...

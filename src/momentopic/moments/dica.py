@@ -12,11 +12,12 @@ W_im W_jm (S W' + mean W' / 3)_mk: with S W' known from the eigenpairs, they nee
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from momentopic._types import FloatArray
+from momentopic.corpus.blocks import Corpus
 from momentopic.moments import sums
 from momentopic.moments.base import Moments, word_sum
 from momentopic.moments.triples import unpacked
@@ -45,6 +46,9 @@ class DICAMoments(Moments):
                 UserWarning,
                 stacklevel=3,
             )
+
+    def _of(self, corpus: Corpus) -> Self:
+        return type(self)(corpus, self.engine)
 
     def _second(self, V: FloatArray) -> FloatArray:
         # centring one factor is enough: Σ x_n (y_n - ȳ)' = Σ z_n (y_n - ȳ)'

@@ -13,11 +13,12 @@ Documents of fewer than 3 tokens have no triple of tokens and are left out.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from momentopic._types import FloatArray
+from momentopic.corpus.blocks import Corpus
 from momentopic.moments import sums
 from momentopic.moments.base import Moments, outer_terms, word_sum
 from momentopic.moments.triples import unpacked
@@ -54,6 +55,9 @@ class LDAMoments(Moments):
         # diagonals of M2 and M3: Σ δ2 x / N and Σ δ3 x / N
         self._pairs = totals[1] / self.n_docs
         self._triples = totals[2] / self.n_docs
+
+    def _of(self, corpus: Corpus) -> Self:
+        return type(self)(corpus, self.c0, self.engine)
 
     def _second(self, V: FloatArray) -> FloatArray:
         product = self._weighted(V, 2) - self._pairs[:, None] * V

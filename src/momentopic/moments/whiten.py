@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -65,6 +66,22 @@ class Whitening:
         )
 
 
+@runtime_checkable
+class WhitensItself(Protocol):
+    """Moments that know S on a subspace alone, and whiten it there (`SketchedMoments`)."""
+
+    def whitening(self, K: int) -> Whitening:
+        """Return the whitening for K directions."""
+        ...
+
+
+def checked_positive(values: FloatArray, K: int) -> None:
+    """Raise a RankError unless the K largest eigenvalues, in descending order, are positive."""
+    n_positive = int(np.count_nonzero(values > _ZERO * abs(values).max())) if values[0] > 0 else 0
+    if n_positive < K:
+        raise RankError(K, n_positive)
+
+
 def whiten(
     moments: SecondOrder, K: int, *, tol: float = 1e-8, max_products: int = 20_000, random_state: int = 0
 ) -> Whitening:
@@ -98,6 +115,8 @@ def whiten(
         raise ValueError(f"the number of topics must be at least 1, got {K}")
     if K > M:
         raise ValueError(f"{K} topics cannot be told apart with {M} words: ask for at most {M}")
+    if isinstance(moments, WhitensItself):
+        return moments.whitening(K)
     pairs = _eigenpairs(moments, K, tol, max_products, random_state)
     check_pairs(pairs, K, tol)
     values = pairs.values
@@ -122,12 +141,9 @@ def whiten(
 
 def check_pairs(pairs: Eigenpairs, K: int, tol: float) -> None:
     """Refuse eigenpairs of which fewer than K are positive; warn if they did not converge."""
-    values = pairs.values
-    n_positive = int(np.count_nonzero(values > _ZERO * abs(values).max())) if values[0] > 0 else 0
-    if n_positive < K:
-        raise RankError(K, n_positive)
+    checked_positive(pairs.values, K)
     if not pairs.converged:
-        worst = float((pairs.residuals / values).max())
+        worst = float((pairs.residuals / pairs.values).max())
         warnings.warn(
             f"the eigenpairs of S were left at a relative residual of {worst:.1e} (asked for {tol:.1e}) after "
             f"{pairs.n_products} products: eigenvalues beyond the first few may be too close to tell apart. Ask for "
