@@ -17,12 +17,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from momentopic import __version__, documents, heldout
 from momentopic._types import FloatArray
 from momentopic.checkpoint import Checkpoint, fit_task
+from momentopic.confidence import Evidence, confidence
 from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.frames import is_texts
 from momentopic.engine import Engine, ThreadEngine, get_engine
 from momentopic.exceptions import RankError
 from momentopic.memory import Plan, limited, parse_size, plan_fit
 from momentopic.moments import Moments, dica_moments, lda_moments
+from momentopic.moments.groups import check_groups
 from momentopic.partial import PartialFit
 from momentopic.progress import Steps
 from momentopic.recover import rate
@@ -30,6 +32,8 @@ from momentopic.refine import Refined, refine_collapsed, split_topics, variation
 from momentopic.refine.collapsed import movement_at_rest
 from momentopic.solve import Solution, solve
 from momentopic.views import Views
+
+_SPLITS = 24  # of the documents, for the stability of topics: each takes two small diagonalisations
 
 
 class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -67,6 +71,9 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         Who does the sums over documents: the threads of this machine, its CUDA device, or a Dask cluster. The result
         has the same bits for any number of threads or workers; on a device, the same bits on every run. "auto" takes a
         device where there is one and the corpus has 20 million nonzeros.
+    n_groups : int, default=None
+        Keep the moments of so many random groups of documents, 32 say, for `confidence`, and mark the topics that are
+        not reproducible (`stability_`). For `moments="dica"` with `algorithm="jd"` on the basis.
     random_state : int, RandomState or None, default=0
         Seeds the start of the eigensolver (which matters only within its tolerance), random projections and restarts.
     verbose : int, default=0
@@ -93,6 +100,8 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         `moments="dica"` without refinement only.
     eigenvalues_ : array of shape (K,)
         The largest eigenvalues of S, descending.
+    stability_ : array of shape (K,)
+        With `n_groups`: how far two halves of the corpus agree on each topic, in [0, 1]. See `confidence`.
     n_iter_ : int
         Sweeps of the refinement; without one, Jacobi sweeps or iterations of the longest run of the power method.
     converged_ : bool
@@ -129,6 +138,7 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         "refine": [StrOptions({"collapsed", "variational"}), None],
         "n_sweeps": [Interval(Integral, 0, None, closed="left"), None],
         "smoothing": [Interval(Real, 0, None, closed="neither"), None],
+        "n_groups": [Interval(Integral, 5, 255, closed="both"), None],
         "engine": [str, HasMethods("sum"), HasMethods(["submit", "scatter"])],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -148,6 +158,7 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         refine: Literal["collapsed", "variational"] | None = "collapsed",
         n_sweeps: int | None = None,
         smoothing: float | None = None,
+        n_groups: int | None = None,
         engine: Any = "auto",
         random_state: Any = 0,
         verbose: int = 0,
@@ -163,6 +174,7 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         self.refine = refine
         self.n_sweeps = n_sweeps
         self.smoothing = smoothing
+        self.n_groups = n_groups
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
@@ -191,6 +203,8 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
                 f"n_components={self.n_components} topics cannot be told apart with {corpus.shape[1]} words "
                 f"(n_features = {corpus.shape[1]}): ask for fewer."
             )
+        if self.n_groups is not None:
+            check_groups(self.n_groups, corpus.shape[0])
         state = self.random_state
         seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
         with Steps(self.verbose) as steps:
@@ -218,7 +232,9 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
             if self.refine is not None:
                 with steps.step("refinement"):
                     refined = self._refined(corpus, solution, engine, seed, steps, plan, checkpoint)
-        self._keep(solution, refined, moments.mean_length)
+            self._keep(solution, refined, moments.mean_length)
+            with steps.step("confidence") if self._evidence is not None else contextlib.nullcontext():
+                self._keep_stability(steps)
         self.text_settings_ = corpus.settings
         self._training_data = {**corpus.summary(), "momentopic_version": __version__}
         self.timings_ = steps.seconds
@@ -275,6 +291,7 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
                 projections=self.projections,
                 n_projections=self.n_projections,
                 rough=rough,
+                n_groups=self.n_groups,
                 random_state=seed,
                 steps=steps,
                 checkpoint=checkpoint,
@@ -383,6 +400,11 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
             )
         if self.algorithm != "jd" and self.projections != "basis":
             raise ValueError(f"projections={self.projections!r} is for algorithm='jd', not {self.algorithm!r}")
+        if self.n_groups is not None and (self.c0, self.algorithm, self.projections) != (None, "jd", "basis"):
+            raise ValueError(
+                "n_groups is for moments='dica', algorithm='jd' and projections='basis': "
+                "confidence solves for the topics of groups of documents in that way alone."
+            )
         if self.n_projections is not None and self.projections != "random":
             raise ValueError("n_projections is for projections='random'")
 
@@ -437,6 +459,9 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
             self.intensity_mean_ = solution.intensity.mean
             self.intensity_variance_ = solution.intensity.variance
             self.intensity_third_cumulant_ = solution.intensity.third_cumulant
+        self._evidence = None
+        if solution.groups is not None:
+            self._evidence = Evidence(solution.groups, solution.Z, np.arange(len(solution.Z)))
         self.eigenvalues_ = solution.whitening.eigenvalues
         self.n_iter_ = solution.diagonalization.n_sweeps
         self.converged_ = bool(solution.whitening.converged and solution.diagonalization.converged)
@@ -447,6 +472,14 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
             self.rate_ = None if solution.rate is None else rate(self.concentration_, mean_length)
             self.n_iter_ = refined.n_expected + refined.n_sampled
             self.converged_ = refined.converged
+            if self._evidence is not None:
+                self._evidence = self._evidence.of(np.where(order < len(solution.Z), order, -1))
+
+    def _keep_stability(self, steps: Steps) -> None:
+        if hasattr(self, "stability_"):  # of an earlier fit
+            del self.stability_
+        if self._evidence is not None:
+            self.stability_ = confidence(self, n_words=1, n_splits=_SPLITS, callback=steps.part).stability
 
     @property
     def training_data_(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from momentopic.diagonalize.joint import random_directions
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.moments.base import AnyMoments
 from momentopic.moments.dica import DICAMoments
+from momentopic.moments.groups import GroupMoments, group_moments
 from momentopic.moments.vocabulary import vocabulary_projections
 from momentopic.moments.whiten import Whitening, whiten
 from momentopic.progress import Steps
@@ -39,6 +40,10 @@ class Solution:
         None for LDA moments.
     whitening : Whitening
     diagonalization : Diagonalization
+    Z : array of shape (K, K)
+        The rotation with its rows in the order of the topics, and with their signs.
+    groups : GroupMoments or None
+        If they were asked for.
     """
 
     D: FloatArray
@@ -47,11 +52,14 @@ class Solution:
     intensity: recover.IntensityMoments | None
     whitening: Whitening
     diagonalization: Diagonalization
+    Z: FloatArray
+    groups: GroupMoments | None = None
 
 
 class _Diagonalized(NamedTuple):
     result: Diagonalization
     skew: FloatArray  # t̃_k of the rows of V as they are
+    groups: GroupMoments | None = None
 
 
 def solve(
@@ -62,6 +70,7 @@ def solve(
     projections: Literal["basis", "random", "vocabulary"] = "basis",
     n_projections: int | None = None,
     rough: bool = False,
+    n_groups: int | None = None,
     random_state: int = 0,
     steps: Steps | None = None,
     checkpoint: Checkpoint | None = None,
@@ -78,6 +87,9 @@ def solve(
     rough : bool
         Stop early where a refinement follows, which makes up for it: in the eigensolver when residuals are below 0.1 %,
         in the joint diagonalisation when a sweep gains less than 1e-6.
+    n_groups : int, optional
+        Keep the moments of so many groups of documents (`momentopic.moments.groups`), from the pass that makes the
+        tensor: for DICA moments of a corpus and joint diagonalisation on the canonical basis.
     random_state : int
     steps : Steps, optional
         Times the steps and shows their progress.
@@ -90,7 +102,9 @@ def solve(
     """
     steps = steps or Steps()
     with single_threaded_blas():
-        return _solve(moments, K, algorithm, projections, n_projections, rough, random_state, steps, checkpoint)
+        return _solve(
+            moments, K, algorithm, projections, n_projections, rough, n_groups, random_state, steps, checkpoint
+        )
 
 
 def _solve(
@@ -100,13 +114,15 @@ def _solve(
     projections: str,
     n_projections: int | None,
     rough: bool,
+    n_groups: int | None,
     random_state: int,
     steps: Steps,
     checkpoint: Checkpoint | None,
 ) -> Solution:
     tol, gain = (_ROUGH_RESIDUAL, _ROUGH_GAIN) if rough else (_RESIDUAL, 0.0)
     engine: Any = getattr(moments, "engine", None)
-    if hasattr(engine, "solve") and isinstance(moments, DICAMoments) and (algorithm, projections) == ("jd", "basis"):
+    plain = (algorithm, projections, n_groups) == ("jd", "basis", None) and isinstance(moments, DICAMoments)
+    if plain and hasattr(engine, "solve"):
         # a device does all of it: M x K arrays would take longer to come and go than to compute
         found_there: Solution = engine.solve(moments, K, tol=tol, gain=gain, random_state=random_state, steps=steps)
         return found_there
@@ -117,8 +133,13 @@ def _solve(
     elif projections == "vocabulary":
         found = _joint_over_vocabulary(moments, whitening, steps)
     else:
+        groups = None
         with steps.step("tensor"):
-            tensor = _tensor(moments, whitening, tol, checkpoint)
+            if n_groups is not None and isinstance(moments, DICAMoments):
+                W: Any = whitening.W.astype(precise_enough(moments), copy=False)
+                tensor, groups = group_moments(moments, whitening, n_groups, W=W)
+            else:
+                tensor = _tensor(moments, whitening, tol, checkpoint)
         with steps.step("diagonalisation"):
             if algorithm == "tpm":
                 result = tensor_power(tensor, random_state=random_state)
@@ -128,7 +149,7 @@ def _solve(
                 )
             else:
                 result = joint_diagonalize(tensor, gain=gain, callback=steps.sweep)
-            found = _Diagonalized(result, _contracted(tensor, result.V))
+            found = _Diagonalized(result, _contracted(tensor, result.V), groups)
     with steps.step("recovery"):
         return _recovered(moments, whitening, found)
 
@@ -201,4 +222,6 @@ def _recovered(moments: AnyMoments, whitening: Whitening, found: _Diagonalized) 
         # a row of V and its direction may differ by a sign, and then so do their t̃
         signs = np.sign((directions.Z * V).sum(axis=1))
         intensity = recover.intensity_moments(directions, moments.mean, skew * signs)
-    return Solution(recover.topics(directions.scaled), c, rate, intensity, whitening, found.result)
+    return Solution(
+        recover.topics(directions.scaled), c, rate, intensity, whitening, found.result, directions.Z, found.groups
+    )

@@ -87,6 +87,9 @@ def fit(
     refine: Annotated[
         Refinement, typer.Option(help="What follows the moment solution.", rich_help_panel=_METHOD)
     ] = Refinement.collapsed,
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="Also find out how far each topic is reproducible.")
+    ] = False,
     threads: Annotated[int | None, typer.Option(help="Threads (default: all cores).", min=1)] = None,
     engine: options.Engine = "auto",
     memory_limit: Annotated[
@@ -103,6 +106,7 @@ def fit(
     from momentopic import Corpus, DiscreteICA, persist
     from momentopic.checkpoint import remove_checkpoint
     from momentopic.memory import parse_size
+    from momentopic.moments.groups import N_GROUPS
     from momentopic.report.page import check_report_destination
 
     persist.check_destination(output)  # before any work
@@ -122,7 +126,8 @@ def fit(
     model = DiscreteICA(
         k, moments=moments.value, algorithm=algorithm.value, projections=projections.value, c0=c0,
         refine=cast(Any, None if refine is Refinement.none else refine.value),
-        engine=who, random_state=seed, verbose=1, memory_limit=memory_limit, checkpoint=checkpoint,
+        n_groups=N_GROUPS if confidence else None, engine=who, random_state=seed, verbose=1,
+        memory_limit=memory_limit, checkpoint=checkpoint,
     )  # fmt: skip
     with warnings.catch_warnings():
         if corpus.settings is not None:  # the reader has said so already
@@ -142,6 +147,9 @@ def fit(
         )  # fmt: skip
         return
     print_seconds(model.timings_)
+    if confidence:
+        unstable = sum(topic.unstable for topic in model.topics(1))
+        say(f"{unstable} of {k} topics are marked as not reproducible: two halves of the corpus disagree about them")
     say(f"{k} topics in {output}; see them with: momentopic topics {output}")
     if report is not None:
         say(f"report in {report.resolve()}")

@@ -90,7 +90,7 @@ def solve(
         cp.maximum(scaled, 0, out=scaled)
         scaled /= scaled.sum(axis=1, keepdims=True)
         topics = scaled.get(order="C")
-    return Solution(topics.T, c, recover.rate(c, moments.mean_length), intensity, DeviceWhitening(pairs), found)
+    return Solution(topics.T, c, recover.rate(c, moments.mean_length), intensity, DeviceWhitening(pairs), found, Z)
 
 
 def _second(moments: DICAMoments, corpus: DeviceCorpus, mean: Any, V: Any) -> Any:

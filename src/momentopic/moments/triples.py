@@ -44,8 +44,3 @@ def unpacked(packed: FloatArray, K: int) -> FloatArray:
         T[b:, : b + 1, b] = part.T
         T[b:, b, : b + 1] = part.T
     return T
-
-
-def packed(T: FloatArray) -> FloatArray:
-    """Return the packed entries of a symmetric (K, K, K) array."""
-    return np.concatenate([T[: b + 1, b, b:].ravel() for b in range(len(T))])
