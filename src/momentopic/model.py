@@ -193,10 +193,15 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             if self.refine is not None:
                 with steps.step("refinement"):
                     refined = self._refined(corpus, solution, engine, seed, steps)
-        self._keep(solution, refined, moments.mean_length)
+        return self._finished(corpus, solution, refined, moments.mean_length, steps.seconds)
+
+    def _finished(
+        self, corpus: Corpus, solution: Solution, refined: Refined | None, mean_length: float, seconds: dict[str, float]
+    ) -> DiscreteICA:
+        self._keep(solution, refined, mean_length)
         self.text_settings_ = corpus.settings
         self._training_data = {**corpus.summary(), "momentopic_version": __version__}
-        self.timings_ = steps.seconds
+        self.timings_ = seconds
         return self
 
     def _refined(self, corpus: Corpus, solution: Solution, engine: Engine, seed: int, steps: Steps) -> Refined:

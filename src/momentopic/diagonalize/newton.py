@@ -17,7 +17,7 @@ from momentopic import kernels
 from momentopic._types import FloatArray, IntArray
 from momentopic.engine.threads import sum_over_ranges
 
-_MEMORY = 12  # pairs of steps and changes of the gradient that are remembered
+_MEMORY = 24  # pairs of steps and changes of the gradient that are remembered
 _LONGEST = 0.3  # radians: the largest entry of a step
 _SMALLEST = 0.05  # curvatures below this part of their median are raised to it
 _DECREASE = 1e-4  # part of what the slope promises that a step must deliver
