@@ -238,7 +238,7 @@ def path(
     """
     if is_texts(X):
         X = Corpus.from_texts(X)
-    checked = _checked_ks(ks)
+    checked = checked_ks(ks)
     if not 0 <= heldout < 1:
         raise ValueError(f"heldout is the part of the documents to set aside, at least 0 and below 1; got {heldout}")
     if refine not in (None, "collapsed", "variational"):
@@ -257,7 +257,8 @@ def path(
     )
 
 
-def _checked_ks(ks: Sequence[int]) -> tuple[int, ...]:
+def checked_ks(ks: Sequence[int]) -> tuple[int, ...]:
+    """Return numbers of topics that increase, or raise a ValueError that says what is wrong with them."""
     given = list(ks)
     if not given:
         raise ValueError("ks is empty: give the numbers of topics, as in ks=range(5, 101, 5)")

@@ -56,9 +56,10 @@ def path(
 ) -> None:
     """Find the topics for every number of topics at once, and suggest one of them with its reason."""
     from momentopic import Corpus
+    from momentopic.paths import checked_ks
     from momentopic.paths import path as found_path
 
-    ks = parsed_ks(k)
+    ks = checked_ks(parsed_ks(k))  # before any work
     settings: Any = options.text_settings(stop_words, min_df, max_df, max_features, ngrams, email, token_pattern)
     if output is not None:
         if output.exists() and not output.is_dir():
