@@ -53,6 +53,7 @@ def quasi_newton(
     max_steps: int = 200,
     first: int = 0,
     callback: Callable[[int, float], None] | None = None,
+    squares: FloatArray | None = None,
 ) -> Steps:
     """Go down from V to where no rotation of a pair of coordinates has a |sin| above `tol`.
 
@@ -71,12 +72,14 @@ def quasi_newton(
         Where the callback's count of steps begins.
     callback : callable, optional
         Called as ``callback(first + steps done, largest |sin| left)`` after each step.
+    squares : array of shape (K, K), optional
+        Σ_p (V B_p V')_ij² for i < j, where they are known.
     """
     K = len(V)
     pairs: tuple[Any, Any] = np.triu_indices(K, 1)
     whole = float((matrices**2).sum())
     slices = packed_slices(matrices) if is_symmetric_tensor(matrices) else None
-    sums = _sums(matrices, V)
+    sums = _sums(matrices, V) if slices is None or squares is None else _tensor_sums(slices, V, squares)
     point = _point(sums, pairs, whole)
     remembered: list[tuple[FloatArray, FloatArray]] = []
     n_steps = 0
