@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -222,7 +224,7 @@ def test_quasi_newton_derivatives_equal_finite_differences(P):
     K = 7
     matrices, V = noisy(K, P, 0.3, 0), np.linalg.qr(np.random.default_rng(1).standard_normal((K, K)))[0]
     pairs = np.triu_indices(K, 1)
-    point = newton._evaluated(matrices, V, pairs, float((matrices**2).sum()))
+    point = newton._point(newton._sums(matrices, V), pairs, float((matrices**2).sum()))
     assert point.off == pytest.approx(off(V, matrices))
     h = 1e-4
     for n, (i, j) in enumerate(zip(*pairs, strict=True)):
@@ -264,3 +266,39 @@ def test_sweeps_get_quasi_newton_off_a_saddle():
     found = joint_diagonalize(matrices)
     assert found.converged
     assert found.off == pytest.approx(0, abs=1e-20)
+
+
+def symmetric_tensor(K, noise, seed):
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.standard_normal((K, K)))[0]
+    E = noise * rng.standard_normal((K, K, K))
+    T = np.einsum("k,ka,kb,kc->abc", rng.uniform(1, 5, K), Q, Q, Q)
+    return T + sum(E.transpose(order) for order in itertools.permutations(range(3)))
+
+
+@pytest.mark.parametrize("K", [1, 2, 9])
+def test_sums_over_a_symmetric_tensor_equal_those_over_its_slices(K):
+    T, V = symmetric_tensor(K, 0.3, 0), np.linalg.qr(np.random.default_rng(1).standard_normal((K, K)))[0]
+    rotated = np.einsum("ia,jb,abp->ijp", V, V, T)
+    on = np.einsum("iip->ip", rotated)
+    found = newton._tensor_sums(newton.packed_slices(T), V, np.zeros((K, K)))
+    np.testing.assert_allclose(found.crossed, np.einsum("ip,ijp->ij", on, rotated), atol=1e-12)
+    np.testing.assert_allclose(found.products, on @ on.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_symmetric_tensor_ends_where_its_slices_end(monkeypatch, seed):
+    T = symmetric_tensor(12, 0.25, seed)
+    found = joint_diagonalize(T)
+    monkeypatch.setattr(newton, "is_symmetric_tensor", lambda matrices: False)
+    slowly = joint_diagonalize(T)
+    assert found.n_sweeps > 4  # there were quasi-Newton steps
+    assert found.converged
+    np.testing.assert_allclose(found.V, slowly.V, atol=1e-6)
+
+
+def test_projections_are_not_taken_for_a_symmetric_tensor():
+    T = symmetric_tensor(5, 0.3, 0)
+    assert newton.is_symmetric_tensor(T)
+    assert not newton.is_symmetric_tensor(T[:4])
+    assert not newton.is_symmetric_tensor(random_projections(T, 5))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from momentopic.corpus import Corpus
     from momentopic.exceptions import ConvergenceWarning, RankError
     from momentopic.model import DiscreteICA
+    from momentopic.paths import path
     from momentopic.persist import load
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ __all__ = [
     "load",
     "metrics",
     "moments",
+    "path",
     "recover",
     "refine",
     "report",
@@ -57,6 +59,7 @@ _HOME = {
     "DiscreteICA": "model",
     "RankError": "exceptions",
     "load": "persist",
+    "path": "paths",
     "spectrum": "choosing",
 }
 

@@ -235,9 +235,12 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
             self._keep(solution, refined, moments.mean_length)
             with steps.step("confidence") if self._evidence is not None else contextlib.nullcontext():
                 self._keep_stability(steps)
+        return self._remember(corpus, steps.seconds)
+
+    def _remember(self, corpus: Corpus, seconds: dict[str, float]) -> DiscreteICA:
         self.text_settings_ = corpus.settings
         self._training_data = {**corpus.summary(), "momentopic_version": __version__}
-        self.timings_ = steps.seconds
+        self.timings_ = seconds
         return self
 
     def _plan(self, corpus: Corpus, engine: Engine) -> Plan:
@@ -259,8 +262,8 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         engine: Engine,
         seed: int,
         steps: Steps,
-        plan: Plan,
-        checkpoint: Checkpoint | None,
+        plan: Plan = Plan(),  # noqa: B008  it cannot be changed
+        checkpoint: Checkpoint | None = None,
     ) -> Refined:
         topics = split_topics(solution.D.T, self.n_components, seed)
         if self.refine == "collapsed":

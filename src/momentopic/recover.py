@@ -67,7 +67,7 @@ def directions(whitening: Whitening, V: FloatArray, n_threads: int | None = None
     n_threads : int, optional
         By default, the cores this process may use.
     """
-    scaled = np.empty(whitening.unwhiten.shape)
+    scaled = np.empty(whitening.unwhiten.shape, order="F")  # topics are asked for by rows later
     (excess,) = sum_over_ranges(_rotated, len(scaled), _WORDS, whitening.unwhiten, V, scaled, n_threads=n_threads)
     signs = np.where(excess >= 0, 1.0, -1.0)
     Z = V * signs[:, None]
@@ -77,7 +77,7 @@ def directions(whitening: Whitening, V: FloatArray, n_threads: int | None = None
 
 def _rotated(words: slice, unwhiten: FloatArray, V: FloatArray, out: FloatArray) -> tuple[FloatArray]:
     """Write unwhiten @ V' into `out`; return by how much its positive entries outweigh the others, squared."""
-    part = np.matmul(unwhiten[words], V.T, out=out[words])
+    part = np.matmul(V, unwhiten[words].T, out=out.T[:, words]).T
     return ((part * abs(part)).sum(axis=0),)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +14,7 @@ from momentopic.checkpoint import Checkpoint
 from momentopic.diagonalize import Diagonalization, joint_diagonalize, random_projections, spectral, tensor_power
 from momentopic.diagonalize.joint import random_directions
 from momentopic.engine.blas import single_threaded_blas
+from momentopic.engine.threads import sum_over_ranges
 from momentopic.moments.base import AnyMoments
 from momentopic.moments.dica import DICAMoments
 from momentopic.moments.groups import GroupMoments, group_moments
@@ -183,6 +185,53 @@ def _tensor(moments: AnyMoments, whitening: Whitening, tol: float, checkpoint: C
     if checkpoint is not None:
         checkpoint.save("tensor", {"T": T}, K=K, tol=tol)
     return T
+
+
+def solve_every(
+    moments: AnyMoments, ks: Sequence[int], *, random_state: int = 0, steps: Steps | None = None
+) -> list[Solution]:
+    """Find the topics for every K of `ks` by joint diagonalisation, in one pass over the corpus for the largest.
+
+    The whitening matrix of K topics is the first K rows of that for the largest K, and the whitened tensor the corner
+    T[:K, :K, :K]. Each K starts its own diagonalisation, from where `solve` would: on real corpora there are several
+    optima, and a start from the topics of a neighbouring K could end in another one. The values of K share the threads.
+
+    Parameters
+    ----------
+    moments : DICAMoments, LDAMoments or PopulationMoments
+    ks : sequence of int
+        The numbers of topics, in increasing order.
+    random_state : int
+    steps : Steps, optional
+
+    Returns
+    -------
+    list of Solution
+        Those of `solve(moments, K)` up to the tolerance of the eigensolver. Their whitenings share their arrays.
+    """
+    steps = steps or Steps()
+    n_threads = getattr(moments, "n_threads", None)
+    with single_threaded_blas():
+        with steps.step("whitening"):
+            whitening = whiten(moments, ks[-1], tol=_RESIDUAL, random_state=random_state)
+        with steps.step("tensor"):
+            tensor = _tensor(moments, whitening, _RESIDUAL, None)
+        found: list[_Diagonalized] = [None] * len(ks)  # type: ignore[list-item]
+        with steps.step("diagonalisation"):
+            sum_over_ranges(_diagonalize_one, len(ks), 1, tensor, ks, found, n_threads=n_threads)
+        with steps.step("recovery"):
+            return [_recovered(moments, whitening.corner(k), each) for k, each in zip(ks, found, strict=True)]
+
+
+def _diagonalize_one(
+    part: slice, tensor: FloatArray, ks: Sequence[int], found: list[_Diagonalized]
+) -> tuple[FloatArray]:
+    """Diagonalise a corner, the largest first: then the threads end at about the same time."""
+    i = len(ks) - 1 - part.start
+    corner = np.ascontiguousarray(tensor[: ks[i], : ks[i], : ks[i]])
+    result = joint_diagonalize(corner)
+    found[i] = _Diagonalized(result, _contracted(corner, result.V))
+    return (np.zeros(1),)
 
 
 def _spectral(moments: AnyMoments, whitening: Whitening, random_state: int, steps: Steps) -> _Diagonalized:

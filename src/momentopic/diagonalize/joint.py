@@ -76,11 +76,13 @@ def joint_diagonalize(
                     callback(n_sweeps, largest)
             else:
                 steps = quasi_newton(
-                    stack, V, tol=tol, gain=gain, max_steps=max_sweeps - n_sweeps, first=n_sweeps, callback=callback
-                )
+                    stack, V, tol=tol, gain=gain, max_steps=max_sweeps - n_sweeps, first=n_sweeps, callback=callback,
+                    squares=np.einsum("ijp,ijp->ij", A, A),
+                )  # fmt: skip
                 V, converged = steps.V, steps.converged
                 n_sweeps += max(1, steps.n_steps)
-                A = _matrix_last(V @ stack @ V.T)
+                if not converged:
+                    A = _matrix_last(V @ stack @ V.T)
                 sweeps_left = 1  # gets it off where steps do not: from where a pair is at its worst, say
         if not converged:
             warnings.warn(

@@ -13,15 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from momentopic import kernels
 from momentopic._types import FloatArray, IntArray
 from momentopic.engine.threads import sum_over_ranges
 
-_MEMORY = 12  # pairs of steps and changes of the gradient that are remembered
+_MEMORY = 24  # pairs of steps and changes of the gradient that are remembered
 _LONGEST = 0.3  # radians: the largest entry of a step
 _SMALLEST = 0.05  # curvatures below this part of their median are raised to it
 _DECREASE = 1e-4  # part of what the slope promises that a step must deliver
 _ROUNDING = 1e-14  # of the whole: differences of the criterion below it mean nothing
 _NUMBERS = 1 << 17  # in the matrices of a part: they stay in the second-level cache
+_TENSOR_PARTS = 4  # of V: each reads the whole tensor
+_SYMMETRIC = 1e-12  # part of the largest entry by which those of a symmetric tensor may differ
 
 
 class _Point(NamedTuple):
@@ -50,6 +53,7 @@ def quasi_newton(
     max_steps: int = 200,
     first: int = 0,
     callback: Callable[[int, float], None] | None = None,
+    squares: FloatArray | None = None,
 ) -> Steps:
     """Go down from V to where no rotation of a pair of coordinates has a |sin| above `tol`.
 
@@ -68,11 +72,15 @@ def quasi_newton(
         Where the callback's count of steps begins.
     callback : callable, optional
         Called as ``callback(first + steps done, largest |sin| left)`` after each step.
+    squares : array of shape (K, K), optional
+        Σ_p (V B_p V')_ij² for i < j, where they are known.
     """
     K = len(V)
     pairs: tuple[Any, Any] = np.triu_indices(K, 1)
     whole = float((matrices**2).sum())
-    point = _evaluated(matrices, V, pairs, whole)
+    slices = packed_slices(matrices) if is_symmetric_tensor(matrices) else None
+    sums = _sums(matrices, V) if slices is None or squares is None else _tensor_sums(slices, V, squares)
+    point = _point(sums, pairs, whole)
     remembered: list[tuple[FloatArray, FloatArray]] = []
     n_steps = 0
     converged = _largest(point) <= tol
@@ -85,12 +93,16 @@ def quasi_newton(
         size = min(1.0, _LONGEST / longest)
         while True:
             moved = _orthogonalised(_rotation(size * direction, pairs, K) @ V)
-            reached = _evaluated(matrices, moved, pairs, whole)
+            sums = _sums(matrices, moved) if slices is None else _tensor_sums(slices, moved, sums.squares)
+            reached = _point(sums, pairs, whole)
             if reached.off <= point.off + _DECREASE * size * slope + _ROUNDING * whole:
                 break
             size /= 2
             if size < 1e-8:
                 return Steps(V, n_steps, False)
+        if slices is not None and _largest(reached) <= tol:  # if the squares are those of the first step
+            sums = _sums(matrices, moved)
+            reached = _point(sums, pairs, whole)
         step, change = size * direction, reached.gradient - point.gradient
         if step @ change > 1e-12 * np.linalg.norm(step) * np.linalg.norm(change):
             remembered = [*remembered, (step, change)][-_MEMORY:]
@@ -142,20 +154,29 @@ def _orthogonalised(V: FloatArray) -> FloatArray:
     return result
 
 
-def _evaluated(matrices: FloatArray, V: FloatArray, pairs: tuple[IntArray, IntArray], whole: float) -> _Point:
-    K = len(V)
-    size = max(1, _NUMBERS // K**2)
-    crossed, squares, products = sum_over_ranges(_rotated_part, len(matrices), size, matrices, V)
-    # with a = V B_p V': crossed_ij = Σ_p a_ii a_ij, squares_ij = Σ_p a_ij², products_ij = Σ_p a_ii a_jj
-    diagonal = np.diag(products)
-    apart = (diagonal[:, None] + diagonal - 2 * products)[pairs]  # Σ_p (a_ii - a_jj)²
-    crossed = (crossed - crossed.T)[pairs]
-    squares = squares[pairs]
-    on = apart - 4 * squares
+class _Sums(NamedTuple):
+    """Sums over the matrices a = V B_p V', each of shape (K, K)."""
+
+    crossed: FloatArray  # Σ_p a_ii a_ij
+    squares: FloatArray  # Σ_p a_ij²
+    products: FloatArray  # Σ_p a_ii a_jj
+
+
+def _point(sums: _Sums, pairs: tuple[IntArray, IntArray], whole: float) -> _Point:
+    diagonal = np.diag(sums.products)
+    apart = (diagonal[:, None] + diagonal - 2 * sums.products)[pairs]  # Σ_p (a_ii - a_jj)²
+    crossed = (sums.crossed - sums.crossed.T)[pairs]
+    on = apart - 4 * sums.squares[pairs]
     angles = 0.25 * np.arctan2(4 * crossed, on)
     # a pair whose criterion hardly varies has no best angle: `kernels.jacobi.sweep` leaves it alone too
     angles[np.hypot(on, 4 * crossed) <= np.finfo(np.float64).eps ** 2 * whole] = 0.0
-    return _Point(2 * float(squares.sum()), -4 * crossed, 4 * on, angles)
+    # rotations leave the whole as it is
+    return _Point(whole - float(diagonal.sum()), -4 * crossed, 4 * on, angles)
+
+
+def _sums(matrices: FloatArray, V: FloatArray) -> _Sums:
+    size = max(1, _NUMBERS // len(V) ** 2)
+    return _Sums(*sum_over_ranges(_rotated_part, len(matrices), size, matrices, V))
 
 
 def _rotated_part(part: slice, matrices: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -163,3 +184,43 @@ def _rotated_part(part: slice, matrices: FloatArray, V: FloatArray) -> tuple[Flo
     diagonals = rotated.diagonal(axis1=1, axis2=2).copy()
     crossed = np.einsum("pi,pij->ij", diagonals, rotated)
     return crossed, np.einsum("pij,pij->ij", rotated, rotated), diagonals.T @ diagonals
+
+
+def is_symmetric_tensor(matrices: FloatArray) -> bool:
+    """Whether symmetric matrices are the slices of an array that is symmetric in all three indices, up to rounding."""
+    if matrices.shape[0] != matrices.shape[1]:
+        return False
+    return bool(abs(matrices - matrices.transpose(1, 0, 2)).max() <= _SYMMETRIC * abs(matrices).max())
+
+
+def packed_slices(T: FloatArray) -> FloatArray:
+    """Return the entries T[:, b, c] of b <= c as an array of shape (K, K (K + 1) / 2)."""
+    b, c = np.triu_indices(len(T))
+    return np.ascontiguousarray(T[:, b, c])
+
+
+def _tensor_sums(slices: FloatArray, V: FloatArray, squares: FloatArray) -> _Sums:
+    """Return the sums over the slices of a symmetric tensor, all but the squares, in a third of the time.
+
+    With B_i = T(v_i, ·, ·), a_ij over p is the vector B_i v_j: Σ_p a_ii a_ij = v_j' B_i (B_i v_i). One product gives
+    half of the entries of all B_i, which is all of them.
+
+    Parameters
+    ----------
+    slices : array of shape (K, K (K + 1) / 2)
+        From `packed_slices`.
+    V : array of shape (K, K)
+    squares : array of shape (K, K)
+        Of an earlier step: they only serve to guess the curvature, for which those of the first step do as well.
+    """
+    K = len(V)
+    once, twice = np.empty((K, K)), np.empty((K, K))
+    sum_over_ranges(_applied_part, K, -(-K // _TENSOR_PARTS), slices, V, once, twice)
+    return _Sums(twice @ V.T, squares, once @ once.T)
+
+
+def _applied_part(
+    part: slice, slices: FloatArray, V: FloatArray, once: FloatArray, twice: FloatArray
+) -> tuple[FloatArray]:
+    kernels.jacobi.apply_twice(V[part] @ slices, V[part], once[part], twice[part])
+    return (np.zeros(1),)

@@ -41,7 +41,7 @@ def diagonalized(V: FloatArray, matrices: FloatArray, n_sweeps: int, converged: 
     diagonals = rotated.diagonal(axis1=1, axis2=2).copy()
     k = np.arange(len(V))
     rotated[:, k, k] = 0.0  # not the difference of two large sums
-    return Diagonalization(V, diagonals, float((rotated**2).sum()), n_sweeps, converged)
+    return Diagonalization(V, diagonals, float(np.vdot(rotated, rotated)), n_sweeps, converged)
 
 
 def symmetric_matrices(matrices: FloatArray) -> FloatArray:

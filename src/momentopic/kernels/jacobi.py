@@ -66,3 +66,34 @@ def sweep(A: Array, V: Array, negligible: float) -> float:
                 pq[m] = (c * c - s * s) * d + c * s * (b - a)
             _rotate(V[p], V[q], c, s)
     return largest
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def apply_twice(packed: Array, V: Array, once: Array, twice: Array) -> None:
+    """Write B_i v_i and B_i (B_i v_i) for n symmetric matrices.
+
+    Parameters
+    ----------
+    packed : array of shape (n, K (K + 1) / 2)
+        Each row the entries of B_i on and above the diagonal, row after row.
+    V, once, twice : arrays of shape (n, K)
+        The v_i, and the two results.
+    """
+    for i in range(len(V)):
+        _apply(packed[i], V[i], once[i])
+        _apply(packed[i], once[i], twice[i])
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _apply(packed: Array, x: Array, y: Array) -> None:
+    K = len(x)
+    y[:] = 0.0
+    offset = 0
+    for a in range(K):
+        row = packed[offset : offset + K - a]
+        offset += K - a
+        total = row[0] * x[a]
+        for j in range(1, K - a):
+            total += row[j] * x[a + j]
+            y[a + j] += row[j] * x[a]
+        y[a] += total
