@@ -26,7 +26,7 @@ from momentopic.recover import rate
 from momentopic.refine import Refined, refine_collapsed, split_topics, variational_lda
 from momentopic.refine.collapsed import movement_at_rest
 from momentopic.solve import Solution, solve
-from momentopic.views import Views
+from momentopic.views import Views, remember_documents
 
 
 class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -197,6 +197,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.text_settings_ = corpus.settings
         self._training_data = {**corpus.summary(), "momentopic_version": __version__}
         self.timings_ = steps.seconds
+        remember_documents(self, X)
         return self
 
     def _refined(self, corpus: Corpus, solution: Solution, engine: Engine, seed: int, steps: Steps) -> Refined:

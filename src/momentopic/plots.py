@@ -124,6 +124,45 @@ def plot_map(model: Any, n_words: int = 3) -> Any:
     return figure
 
 
+def plot_intensities(intensities: Any, topics: Any = None) -> Any:
+    """Draw the distribution function of topics' intensities beside the gammas that fit best, a panel a topic.
+
+    Parameters
+    ----------
+    intensities : Intensities
+    topics : sequence of int, optional
+        Which topics; by default all.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    numbers = list(range(len(intensities.weights))) if topics is None else [int(k) for k in topics]
+    columns = min(5, len(numbers))
+    rows = math.ceil(len(numbers) / columns)
+    figure, axes = _pyplot().subplots(
+        rows, columns, figsize=(2.6 * columns, 2.1 * rows), squeeze=False, layout="constrained", sharey=True
+    )
+    strange = set(intensities.not_gamma.tolist())
+    for panel, k in zip(axes.flat, numbers, strict=False):
+        # from half a token, below which counts cannot tell intensities apart, to where hardly any document is
+        last = min(int(np.searchsorted(np.cumsum(intensities.weights[k]), 0.999)), len(intensities.grid) - 1)
+        x = np.geomspace(0.5, max(float(intensities.grid[last]), 5.0), 300)
+        panel.plot(x, intensities.gamma_cdf(k, x), color=_QUIET, linestyle="--", label="gamma")
+        panel.plot(x, intensities.cdf(k, x), color=_CHOSEN if k in strange else _TOPIC, label="estimated")
+        panel.set_xscale("log")
+        panel.set_ylim(0, 1.02)
+        panel.set_title(f"topic {k}{': not a gamma' if k in strange else ''}", fontsize=9)
+        panel.tick_params(labelsize=7)
+        panel.spines[["top", "right"]].set_visible(False)
+    for panel in axes.flat[len(numbers) :]:
+        panel.set_visible(False)
+    axes.flat[0].legend(fontsize=7, frameon=False, loc="lower right")
+    figure.supxlabel("tokens of the topic in a document", fontsize=9)
+    figure.supylabel("share of the documents with fewer", fontsize=9)
+    return figure
+
+
 def check_figure(path: Path) -> None:
     """Raise an error if a figure cannot be written at `path`: call it before long work."""
     _pyplot()

@@ -16,6 +16,7 @@ _MODULES = (
     "chib",
     "collapsed",
     "documents",
+    "intensity",
     "jacobi",
     "lanes",
     "left_to_right",
