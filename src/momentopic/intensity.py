@@ -19,8 +19,12 @@ Sampler and EM alternate (stochastic EM). A gamma with its own shape and rate is
 its prior probability. A score test asks whether it is: the observed-data score is the posterior mean of the
 complete-data one, and its variance is taken over documents, the estimated shapes and rates of all topics projected out.
 Uncertain topics of tokens make the test less powerful, not wrong. The p-values are Holm's, over the topics. The test
-takes the topics themselves as known. Fitted ones have errors, by which tokens of one topic are taken for another's in
-every document; so a topic is called unlike a gamma only where the two distribution functions also differ by 0.05.
+does not know the errors of fitted topics, by which some tokens of one topic are taken for another's in every document;
+so a topic is called unlike a gamma only where the two distribution functions also differ by 0.05.
+
+*Topics that come from the same documents.* Documents look more like topics that were made of them than others do, and
+the rare words of a document are those of its topics. So on the documents of the fit the topics are but the start: they
+then follow the tokens, each left out of the counts that its topic is drawn from.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ from momentopic.corpus.validate import document_lengths
 from momentopic.documents import prepared
 from momentopic.engine.base import Engine
 from momentopic.engine.blas import single_threaded_blas
+from momentopic.refine.prior import smoothing_steps
 
 if TYPE_CHECKING:
     from momentopic.progress import Steps
@@ -48,9 +53,10 @@ _SMALLEST, _RATIO, _ROOT_STEP = 0.02, 1.15, 0.35  # the grid: by ratios near 0, 
 _LEAST_GAIN, _MOST_STEPS = 0.01, 2000
 _MOST_ROWS = 20_000  # of the tables
 _MOST_LENGTH, _MOST_TOKENS = 1000.0, 5e6  # the mean length to which longer documents are thinned; then documents drawn
-_GAMMA_ROUNDS, _ROUNDS, _SWEEPS = 8, 8, 10
-_LAST_SWEEPS, _SCORE_SWEEPS = 30, 30
+_GAMMA_ROUNDS, _ROUNDS, _SWEEPS = 5, 6, 10
+_LAST_SWEEPS, _SCORE_SWEEPS = 20, 20
 _RANGES = 8  # of the test
+_START_SMOOTHING = 0.03
 _PRESENT = 0.5  # the test's first range: fewer tokens than this are hardly told from none
 _LEVEL, _LEAST_DISTANCE = 0.05, 0.05
 _LEAST_DOCUMENTS = 100
@@ -134,6 +140,7 @@ def estimate_intensities(
     topics: FloatArray,
     engine: Engine,
     *,
+    learned: bool = False,
     random_state: int = 0,
     steps: Steps | None = None,
 ) -> Intensities:
@@ -145,6 +152,9 @@ def estimate_intensities(
     topics : array of shape (K, M)
         Rows are probability vectors.
     engine : Engine
+    learned : bool
+        Whether the topics come from these documents. They are then a start only, and follow the tokens: documents
+        look more like topics that were made of them than other documents do.
     random_state : int
         Seeds the sampler, and the choice of documents or tokens of a large corpus.
     steps : Steps, optional
@@ -159,7 +169,7 @@ def estimate_intensities(
     if N < _LEAST_DOCUMENTS:
         raise ValueError(f"a distribution over documents needs documents: give at least {_LEAST_DOCUMENTS}, not {N}")
     with single_threaded_blas():
-        chain = _Chain(used, topics, engine, random_state, steps)
+        chain = _Chain(used, topics, engine, learned, random_state, steps)
         shape, rate = chain.fit_gammas()
         p_values = chain.test_gammas(shape, rate)
         grid, weights = chain.fit_freely(shape, rate)
@@ -168,27 +178,51 @@ def estimate_intensities(
 
 
 class _Chain:
-    """A sampler of the topics of all tokens, one state a block of documents."""
+    """A sampler of the topics of all tokens, one state a block of documents.
+
+    It starts from given topics. If they are learned, they then follow the tokens: a token's topic is drawn from the
+    counts of its word in the sweep before, without the token itself (Newman et al. 2009), so that no document
+    sees in the topics what it has itself put there.
+    """
 
     def __init__(
-        self, corpus: Corpus, topics: FloatArray, engine: Engine, random_state: int, steps: Steps | None
+        self, corpus: Corpus, topics: FloatArray, engine: Engine, learned: bool, random_state: int, steps: Steps | None
     ) -> None:
-        self.corpus, self.engine, self.steps = corpus, engine, steps
+        self.corpus, self.engine, self.learned, self.steps = corpus, engine, learned, steps
         self.N, self.K = corpus.shape[0], len(topics)
         self.phi, _ = prepared(np.ascontiguousarray(topics.T), np.ones(self.K))
+        self.scale, self.own, self.eta = np.ones(self.K), np.float32(0), _START_SMOOTHING
+        self.seen = np.bincount(corpus.counts.indices, minlength=corpus.shape[1]) > 0
         lengths = document_lengths(corpus.counts)
         self.rows = int(min(lengths.max(initial=0), _MOST_ROWS)) + 1
         self.mean_length = float(lengths.mean())
         self.states: list[Any] = [random_state] * corpus.n_blocks
-        self.done, self.total = 0, 2 * _GAMMA_ROUNDS * _SWEEPS + _SCORE_SWEEPS + _ROUNDS * _SWEEPS + _LAST_SWEEPS
+        self.done, self.total = 0, (2 * _GAMMA_ROUNDS + _ROUNDS) * _SWEEPS + _SCORE_SWEEPS + _LAST_SWEEPS
 
-    def histograms(self, table: FloatArray, n_sweeps: int) -> FloatArray:
-        """Sweep so many times; return how often documents had y tokens of topic k, (rows, K), a mean over sweeps."""
-        (histogram,), self.states = self.engine.update(
-            sweep_block, self.corpus, self.states, self.phi, self._padded(table), n_sweeps, self.rows, self.K
-        )
-        self._progress(n_sweeps)
-        return np.asarray(histogram, dtype=np.float64) / n_sweeps
+    def sweeps(self, table: FloatArray, n_sweeps: int, scores: Any = None) -> FloatArray:
+        """Sweep so many times; return how many documents had y tokens of topic k, (rows, K), the mean over sweeps."""
+        histogram = np.zeros((self.rows, self.K))
+        for _ in range(n_sweeps):
+            weights = np.zeros((self.rows, self.phi.shape[1]), dtype=np.float32)
+            weights[:, : self.K] = table * self.scale
+            (found, words), self.states = self.engine.update(
+                sweep_block, self.corpus, self.states, self.phi, self.own, weights, self.K, scores
+            )
+            histogram += found
+            if self.learned and self.done >= _SWEEPS:
+                self._follow(words)
+            self.done += 1
+            if self.steps is not None:
+                self.steps.part(self.done, self.total)
+        return histogram / n_sweeps
+
+    def _follow(self, words: FloatArray) -> None:
+        """Take the topics that the tokens of the words now have."""
+        if not self.own or self.done % _SWEEPS == 0:
+            self.eta = smoothing_steps(self.eta, words.astype(np.float32), int(self.seen.sum()))
+        self.own = np.float32(1)
+        self.phi[:, : self.K] = (words + self.eta) * self.seen[:, None]
+        self.scale = 1 / (words.sum(axis=0) + self.eta * self.seen.sum())
 
     def fit_gammas(self) -> tuple[FloatArray, FloatArray]:
         """Return the shape and the rate of each topic's gamma, by stochastic EM; later rounds are averaged."""
@@ -196,7 +230,7 @@ class _Chain:
         rate = shape * self.K / max(self.mean_length, 1e-300)
         average = None
         for n in range(2 * _GAMMA_ROUNDS):
-            found = self.histograms(gamma_table(shape, rate, self.rows), _SWEEPS)
+            found = self.sweeps(gamma_table(shape, rate, self.rows), _SWEEPS)
             # the first rounds are on the way, the others around the maximum
             age = n - _GAMMA_ROUNDS
             average = found if average is None or age <= 0 else average + (found - average) / (age + 1)
@@ -205,12 +239,9 @@ class _Chain:
 
     def test_gammas(self, shape: FloatArray, rate: FloatArray) -> FloatArray:
         """Return the p-value of each topic's score test."""
-        scores = _scores(shape, rate, self.rows)
-        table = self._padded(gamma_table(shape, rate, self.rows))
-        (total, gram), self.states = self.engine.update(
-            score_block, self.corpus, self.states, self.phi, table, _SCORE_SWEEPS, scores.astype(np.float32)
-        )
-        self._progress(_SCORE_SWEEPS)
+        scores = _scores(shape, rate, self.rows).astype(np.float32)
+        self.sweeps(gamma_table(shape, rate, self.rows), _SCORE_SWEEPS, scores)
+        (total, gram), self.states = self.engine.update(score_block, self.corpus, self.states, _SCORE_SWEEPS)
         return score_test(total, gram, self.N, self.K)
 
     def fit_freely(self, shape: FloatArray, rate: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -220,58 +251,43 @@ class _Chain:
         weights = start = gammas_on_grid(grid, shape, rate)
         for n in range(_ROUNDS + 1):
             table = posterior_means(likelihood, grid, weights)
-            found = self.histograms(table, _LAST_SWEEPS if n == _ROUNDS else _SWEEPS)
+            found = self.sweeps(table, _LAST_SWEEPS if n == _ROUNDS else _SWEEPS)
             weights = fit_weights(found, likelihood, start)
         return grid, weights
-
-    def _padded(self, table: FloatArray) -> Any:
-        padded = np.zeros((self.rows, self.phi.shape[1]), dtype=np.float32)
-        padded[:, : self.K] = table
-        return padded
-
-    def _progress(self, n_sweeps: int) -> None:
-        self.done += n_sweeps
-        if self.steps is not None:
-            self.steps.part(self.done, self.total)
 
 
 @dataclass(eq=False)
 class _Tokens:
-    """The topics of the tokens of a block: see `kernels.intensity.sweep`."""
+    """The topics of the tokens of a block (see `kernels.intensity.sweep`), and sums of the documents' scores."""
 
     z: Any
     N: Any
     random: Any
+    scores: Any = None
 
 
 def sweep_block(
-    block: Block, state: Any, phi: Any, table: Any, n_sweeps: int, rows: int, K: int
+    block: Block, state: Any, phi: Any, own: Any, table: Any, K: int, scores: Any
 ) -> tuple[tuple[Any, ...], _Tokens]:
-    """Sweep over the documents of a block, and return the sum of the histograms of their topic counts."""
+    """Sweep over the documents of a block; return the histogram of their topic counts, and those of the words."""
     tokens = _started(block, state, phi)
-    histogram = np.zeros((rows, K))
-    for _ in range(n_sweeps):
-        kernels.intensity.sweep(
-            block.indptr, block.indices, block.counts, phi, table, tokens.z, tokens.N, tokens.random
-        )
-        kernels.intensity.add_histogram(tokens.N, histogram)
-    return (histogram,), tokens
+    rows = (block.indptr, block.indices, block.counts)
+    kernels.intensity.sweep(*rows, phi, own, table, tokens.z, tokens.N, tokens.random)
+    histogram, words = np.zeros((len(table), K)), np.zeros((len(phi), K))
+    kernels.intensity.add_histogram(tokens.N, histogram)
+    kernels.intensity.add_words(*rows, tokens.z, words)
+    if scores is not None:
+        if tokens.scores is None:
+            tokens.scores = np.zeros((block.n_docs, K, scores.shape[2]))
+        kernels.intensity.add_scores(tokens.N, scores, tokens.scores)
+    return (histogram, words), tokens
 
 
-def score_block(
-    block: Block, state: Any, phi: Any, table: Any, n_sweeps: int, scores: Any
-) -> tuple[tuple[Any, ...], _Tokens]:
-    """Sweep, and return the sum and the Gram matrix of the documents' scores, each the mean over the sweeps."""
-    tokens = _started(block, state, phi)
-    K, _, S = scores.shape
-    found = np.zeros((block.n_docs, K, S))
-    for _ in range(n_sweeps):
-        kernels.intensity.sweep(
-            block.indptr, block.indices, block.counts, phi, table, tokens.z, tokens.N, tokens.random
-        )
-        kernels.intensity.add_scores(tokens.N, scores, found)
-    flat = found.reshape(block.n_docs, K * S) / n_sweeps
-    return (flat.sum(axis=0), flat.T @ flat), tokens
+def score_block(block: Block, state: _Tokens, n_sweeps: int) -> tuple[tuple[Any, ...], _Tokens]:
+    """Return the sum and the Gram matrix of the documents' scores, each the mean over the sweeps, and drop them."""
+    found = state.scores.reshape(block.n_docs, -1) / n_sweeps
+    state.scores = None
+    return (found.sum(axis=0), found.T @ found), state
 
 
 def _started(block: Block, state: Any, phi: Any) -> _Tokens:

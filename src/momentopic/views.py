@@ -49,6 +49,7 @@ class Views:
     concentration_: FloatArray
     engine: Any
     verbose: int
+    training_data_: Any
     _as_known_corpus: Callable[[Any], Corpus]
 
     def topics(self, n_words: int = 10, *, feature_names: Sequence[str] | None = None) -> list[list[tuple[str, float]]]:
@@ -114,7 +115,8 @@ class Views:
         Parameters
         ----------
         X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M), or list of str, optional
-            Documents. By default those that the model was fitted on, as long as they are still in memory.
+            Documents. By default those that the model was fitted on, as long as they are still in memory. For those,
+            passed or not, the topics follow the tokens of the sampler; for others they stay as they are.
         random_state : int
             Seeds the sampler.
 
@@ -130,8 +132,18 @@ class Views:
         corpus = self._as_known_corpus(documents_of(self, "model.intensities(X)") if X is None else X)
         with Steps(self.verbose) as steps, steps.step("intensities"):
             return estimate_intensities(
-                corpus, self.components_, get_engine(self.engine), random_state=random_state, steps=steps
+                corpus,
+                self.components_,
+                get_engine(self.engine),
+                learned=self._fitted_on(corpus),
+                random_state=random_state,
+                steps=steps,
             )
+
+    def _fitted_on(self, corpus: Corpus) -> bool:
+        """Whether this is, by its numbers, the corpus of the fit."""
+        numbers, known = corpus.summary(), self.training_data_
+        return all(numbers[name] == known.get(name) for name in ("documents", "tokens", "nonzeros"))
 
     def to_pyldavis(self, corpus: Corpus, n_words: int = 30) -> dict[str, Any]:
         """Return the prepared data of pyLDAvis as its dictionary. See `momentopic.pyldavis.prepared_data`."""

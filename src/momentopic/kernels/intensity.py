@@ -25,7 +25,7 @@ def expected_intensity(table: Array, n: int, k: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def sweep(
-    indptr: Array, indices: Array, counts: Array, phi: Array, table: Array, z: Array, N: Array, state: Array
+    indptr: Array, indices: Array, counts: Array, phi: Array, own: Any, table: Array, z: Array, N: Array, state: Array
 ) -> None:
     """Draw the topic of every token given all others, in place.
 
@@ -36,7 +36,10 @@ def sweep(
     indptr, indices, counts : arrays
         The rows of a block.
     phi : float32 array of shape (M, padded K)
-        The probability of each word (row) under each topic (column), up to a factor for each word.
+        The probability of each word (row) under each topic (column), up to a factor for each word; or, up to one for
+        each topic that `table` has, the smoothed counts of the words in the topics before this sweep.
+    own : float32
+        What a token has added to phi itself, in the row of its word, and is left out: 1 for counts, else 0.
     table : float32 array of shape (rows, padded K)
         E[α_k | n], for n = 0, 1, ...; 0 where K is padded.
     z : int32 array of shape (tokens,)
@@ -57,16 +60,18 @@ def sweep(
             f = phi[indices[e]]
             for _ in range(counts[e]):
                 old = z[t]
+                total = _NOTHING
                 if old >= 0:
                     n[old] -= 1
                     a[old] = expected_intensity(table, n[old], old)
-                total = weighted_lanes(a, f, _NOTHING, lanes)
+                    total = -own * a[old]
+                total += weighted_lanes(a, f, _NOTHING, lanes)
                 if total > 0:
                     stream += GOLDEN
                     u = np.float32(np.int64(mix(stream) >> np.uint64(40))) * _STEP * total
                     new, likely, passed = -1, 0, np.float32(0)
                     for k in range(K):
-                        part = a[k] * f[k]
+                        part = a[k] * (f[k] - own if k == old else f[k])
                         if part > 0:
                             likely = k  # where rounding leaves nothing over, the last one that is possible
                             passed += part
@@ -80,6 +85,17 @@ def sweep(
                     a[new] = expected_intensity(table, n[new], new)
                 t += 1
         state[d] = stream
+
+
+@njit(cache=True, nogil=True)
+def add_words(indptr: Array, indices: Array, counts: Array, z: Array, out: Array) -> None:
+    """Count the tokens of each word (row) that have each topic (column)."""
+    t = 0
+    for e in range(indptr[-1]):
+        for _ in range(counts[e]):
+            if z[t] >= 0:
+                out[indices[e], z[t]] += 1
+            t += 1
 
 
 @njit(cache=True, nogil=True)
