@@ -44,6 +44,7 @@ from momentopic.corpus.validate import document_lengths
 from momentopic.documents import prepared
 from momentopic.engine.base import Engine
 from momentopic.engine.blas import single_threaded_blas
+from momentopic.engine.threads import ThreadEngine
 from momentopic.refine.prior import smoothing_steps
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ _MOST_ROWS = 20_000  # of the tables
 _MOST_LENGTH, _MOST_TOKENS = 1000.0, 5e6  # the mean length to which longer documents are thinned; then documents drawn
 _GAMMA_ROUNDS, _ROUNDS, _SWEEPS = 5, 6, 10
 _LAST_SWEEPS, _SCORE_SWEEPS = 20, 20
+_TOKEN_DRAWS = 40
+_MOST_MEMORY, _MOST_DRAWN = 4 << 30, 1e8
 _RANGES = 8  # of the test
 _START_SMOOTHING = 0.03
 _PRESENT = 0.5  # the test's first range: fewer tokens than this are hardly told from none
@@ -175,6 +178,40 @@ def estimate_intensities(
         grid, weights = chain.fit_freely(shape, rate)
     distance = np.array([_distance(grid, w, c, b) for w, c, b in zip(weights, shape, rate, strict=True)])
     return Intensities(grid / kept, weights, shape, rate * kept, distance, holm(p_values), N, kept)
+
+
+def topics_of_tokens(corpus: Corpus, topics: FloatArray, *, random_state: int = 0, steps: Steps | None = None) -> Any:
+    """Return the part of the tokens of each (document, word) entry that has each topic: float32, (nonzeros, K).
+
+    Under the topics given, with a gamma fitted to each topic's intensity; the mean over draws of the sampler.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    topics : array of shape (K, M)
+        Rows are probability vectors.
+    random_state : int
+    steps : Steps, optional
+        Shows progress.
+    """
+    needed, tokens = 4 * corpus.counts.nnz * len(topics), float(corpus.counts.sum(dtype=np.float64))
+    if needed > _MOST_MEMORY or tokens > _MOST_DRAWN:
+        raise ValueError(
+            f"{tokens:.0f} tokens ({corpus.counts.nnz} nonzeros) and {len(topics)} topics are too many: the topic of "
+            "each token is drawn and kept. Compare a sample of the documents."
+        )
+    with single_threaded_blas():
+        # by threads: the states of the blocks are looked at here
+        chain = _Chain(corpus, topics, ThreadEngine(), False, random_state, steps)
+        shape, rate = chain.fit_gammas()
+        table = gamma_table(shape, rate, chain.rows)
+        parts = np.zeros((corpus.counts.nnz, len(topics)), dtype=np.float32)
+        begin = corpus.counts.indptr[corpus.boundaries]
+        for _ in range(_TOKEN_DRAWS):
+            chain.sweeps(table, 1)
+            for i, state in enumerate(chain.states):
+                kernels.intensity.add_entries(corpus.block(i).counts, state.z, parts[begin[i] : begin[i + 1]])
+        return parts / _TOKEN_DRAWS
 
 
 class _Chain:

@@ -163,6 +163,53 @@ def plot_intensities(intensities: Any, topics: Any = None) -> Any:
     return figure
 
 
+def plot_comparison(comparison: Any, topics: Any = None, n_words: int = 8) -> Any:
+    """Draw the words that changed in topics, with two standard errors of the change, a panel a topic.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    topics : sequence of int, optional
+        Which of `comparison.topics`; by default those that are changed, or matched if none is, at most 10.
+    n_words : int
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    paired = [i for i, topic in enumerate(comparison.topics) if topic.words]
+    changed = [i for i in paired if comparison.topics[i].status == "changed"]
+    numbers = (changed or paired)[:10] if topics is None else [int(i) for i in topics]
+    if not numbers:
+        raise ValueError("there is nothing to draw: no topic is in both")
+    columns = min(4, len(numbers))
+    rows = math.ceil(len(numbers) / columns)
+    figure, axes = _pyplot().subplots(
+        rows, columns, figsize=(3.2 * columns, (0.22 * n_words + 0.9) * rows), squeeze=False, layout="constrained"
+    )
+    for panel, i in zip(axes.flat, numbers, strict=False):
+        topic = comparison.topics[i]
+        words = sorted(topic.words[:n_words], key=lambda word: word.first - word.second)
+        change = [100 * (word.second - word.first) for word in words]
+        colours = [_CHOSEN if value > 0 else _TOPIC for value in change]
+        errors = [200 * word.stderr for word in words]
+        panel.barh(range(len(words)), change, xerr=errors, color=colours, error_kw={"lw": 0.8, "ecolor": _QUIET})
+        panel.axvline(0, color="black", linewidth=0.6)
+        panel.set_yticks(range(len(words)), [_literal(word.word) for word in words], fontsize=8)
+        panel.invert_yaxis()
+        number = topic.first if topic.first == topic.second else f"{topic.first}, {topic.second}"
+        named = _literal(" ".join(topic.top_words[:3]))
+        alike = f"similarity {topic.similarity:.2f} ± {topic.similarity_stderr:.2f}"
+        panel.set_title(f"{number}: {named}\n{alike}", fontsize=8)
+        panel.tick_params(axis="x", labelsize=7)
+        panel.spines[["top", "right", "left"]].set_visible(False)
+    for panel in axes.flat[len(numbers) :]:
+        panel.set_visible(False)
+    first, second = (_literal(name) for name in comparison.names)
+    figure.supxlabel(f"change of the words' probability from {first} to {second}, per cent", fontsize=9)
+    return figure
+
+
 def check_figure(path: Path) -> None:
     """Raise an error if a figure cannot be written at `path`: call it before long work."""
     _pyplot()

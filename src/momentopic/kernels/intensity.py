@@ -99,6 +99,17 @@ def add_words(indptr: Array, indices: Array, counts: Array, z: Array, out: Array
 
 
 @njit(cache=True, nogil=True)
+def add_entries(counts: Array, z: Array, out: Array) -> None:
+    """Add the part of the tokens of each entry (row) that has each topic (column)."""
+    t = 0
+    for e in range(counts.shape[0]):
+        for _ in range(counts[e]):
+            if z[t] >= 0:
+                out[e, z[t]] += np.float32(1) / np.float32(counts[e])
+            t += 1
+
+
+@njit(cache=True, nogil=True)
 def add_histogram(N: Array, histogram: Array) -> None:
     """Count the documents that have n tokens of topic k in histogram[n, k]; more than it has rows go to the last."""
     last = histogram.shape[0] - 1
