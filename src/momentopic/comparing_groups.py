@@ -9,12 +9,12 @@ not made of other topics' tokens there. Each group's version of a topic is the f
 As tokens were told apart by the common topics, what is seen of a change is a little less than it was: a lower bound.
 
 *Their errors.* The tokens of a document are not independent draws (words come in bursts), nor are the paragraphs of a
-speech. So errors are taken over units: documents, or what `units` puts together. For a ratio of sums, as a word's
-frequency is, each unit has its influence, and the standard error is the root of the sum of their squares.
+speech. So errors are taken over units: documents, or what `units` puts together. A jackknife leaves out one unit after
+another; for a ratio of sums, as a word's frequency is, what this changes is known without doing it.
 
 *Changed?* Random signs before the influences of the units (a wild bootstrap) show how unlike the two versions of a
 topic would be if there were nothing but noise, for its own number of tokens in either group. A topic has changed if it
-is more unlike than that, beyond chance (p < 0.05, Holm's over the topics) and by at least 0.02 of its probability.
+is more unlike than that, beyond chance (p < 0.05, Holm's over the topics) and by at least 0.03 of its probability.
 A topic is gone, or new, if its share falls to, or was, less than a tenth of the other, with 95 % confidence.
 """
 
@@ -36,7 +36,7 @@ from momentopic.intensity import holm, topics_of_tokens
 from momentopic.progress import Steps
 
 _DRAWS = 200  # of random signs
-_LEVEL, _LEAST_CHANGE = 0.05, 0.02
+_LEVEL, _LEAST_CHANGE = 0.05, 0.03
 _GONE = 0.1
 _NORMAL_95 = 1.645  # one-sided
 _LEAST_UNITS = 10
@@ -139,21 +139,22 @@ class _Version:
         self.totals = totals
         whole = max(float(totals.sum()), 1e-300)
         self.shares = totals / whole
-        # the influence of a unit on a share
-        influence = (self.tokens - self.shares * self.tokens.sum(axis=1, keepdims=True)) / whole
-        self.shares_stderr = np.sqrt((influence**2).sum(axis=0) * _few(len(self.tokens)))
+        # what leaving out a unit does to a share
+        lengths = self.tokens.sum(axis=1)
+        influence = (self.tokens - self.shares * lengths[:, None]) * _leaving_out(lengths, whole)[:, None]
+        self.shares_stderr = np.sqrt((influence**2).sum(axis=0))
 
     def _matrix(self, k: int) -> sp.csr_matrix:
         data = self.counts.data * self.parts[:, k].astype(np.float64)
         return sp.csr_matrix((data, self.counts.indices, self.counts.indptr), shape=self.counts.shape)
 
     def topic(self, k: int) -> tuple[FloatArray, sp.csr_matrix, FloatArray]:
-        """Return the words' frequencies p in a topic, and the units' influence on them, C - t p': C, t and p."""
+        """Return p, the words' frequencies in a topic, and C and t, whose C - t p' are the units' influences on it."""
         total = max(float(self.totals[k]), 1e-300)
-        units = (self.membership @ self._matrix(k)).tocsr()
+        units = self.membership @ self._matrix(k)
         p = np.asarray(units.sum(axis=0)).ravel() / total
-        scale = np.sqrt(_few(units.shape[0])) / total
-        return p, units * scale, self.tokens[:, k] * scale
+        scale = _leaving_out(self.tokens[:, k], total)
+        return p, sp.diags(scale) @ units, self.tokens[:, k] * scale
 
 
 def _compared(
@@ -212,9 +213,15 @@ def _status(shares: tuple[float, float], errors: tuple[float, float], changed: b
     return "changed" if changed else "matched"
 
 
-def _few(n: int) -> float:
-    """Return what the variance over n units is multiplied by, as a mean was taken out of them."""
-    return n / max(n - 1, 1)
+def _leaving_out(tokens: FloatArray, total: float) -> FloatArray:
+    """Return the factors that make the deviations C - t p of units those of a jackknife.
+
+    The ratio without unit u is off by -(C_u - t_u p) / (T - t_u); (n - 1) / n times the sum of squares is the variance.
+    """
+    n = len(tokens)
+    # of a topic that is in one unit alone nothing is known: an error as large as can be
+    factors: FloatArray = np.sqrt((n - 1) / n) / np.maximum(total - tokens, 0.01 * total)
+    return factors
 
 
 def _two_groups(
