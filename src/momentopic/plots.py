@@ -141,7 +141,7 @@ def plot_intensities(intensities: Any, topics: Any = None) -> Any:
     columns = min(5, len(numbers))
     rows = math.ceil(len(numbers) / columns)
     figure, axes = _pyplot().subplots(
-        rows, columns, figsize=(2.6 * columns, 2.1 * rows), squeeze=False, layout="constrained", sharey=True
+        rows, columns, figsize=(2.6 * columns, 2.3 * rows), squeeze=False, layout="constrained"
     )
     strange = set(intensities.not_gamma.tolist())
     for panel, k in zip(axes.flat, numbers, strict=False):
@@ -151,7 +151,7 @@ def plot_intensities(intensities: Any, topics: Any = None) -> Any:
         panel.plot(x, intensities.gamma_cdf(k, x), color=_QUIET, linestyle="--", label="gamma")
         panel.plot(x, intensities.cdf(k, x), color=_CHOSEN if k in strange else _TOPIC, label="estimated")
         panel.set_xscale("log")
-        panel.set_ylim(0, 1.02)
+        panel.set_ylim(0.5 if min(intensities.cdf(k, x[0]), intensities.gamma_cdf(k, x[0])) > 0.5 else 0, 1.02)
         panel.set_title(f"topic {k}{': not a gamma' if k in strange else ''}", fontsize=9)
         panel.tick_params(labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)
@@ -159,7 +159,7 @@ def plot_intensities(intensities: Any, topics: Any = None) -> Any:
         panel.set_visible(False)
     axes.flat[0].legend(fontsize=7, frameon=False, loc="lower right")
     figure.supxlabel("tokens of the topic in a document", fontsize=9)
-    figure.supylabel("share of the documents with fewer", fontsize=9)
+    figure.supylabel("share of documents", fontsize=9)
     return figure
 
 
