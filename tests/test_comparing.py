@@ -81,6 +81,15 @@ def test_new_gone_changed_and_matched(topics):
     assert 0.8 < found.inflation < 1.5
 
 
+def test_topics_that_are_not_reproducible_are_doubted(topics):
+    first, second = model_of(topics[:7]), model_of(topics[1:])
+    assert "not reproducible" not in compare(first, second).summary()
+    first.stability_ = np.linspace(0.1, 0.9, 7)
+    found = compare(first, second)
+    assert found.of("gone")[0].stability[0] == pytest.approx(0.1)
+    assert found.summary().endswith("Of the new and gone topics 1 are not reproducible in their own corpus.")
+
+
 def test_the_noise_is_that_of_the_tokens(topics):
     """Where nothing changed, the words' z are standard normal, and doubts are as large as they are said to be."""
     found = compare(model_of(noisy(topics, 25_000, 3)), model_of(noisy(topics, 25_000, 4)), n_words=M)

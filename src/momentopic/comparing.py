@@ -20,7 +20,7 @@ estimates each group's version of them, with errors taken over documents.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from momentopic._types import FloatArray, IntArray
+from momentopic.views import UNSTABLE
 
 Status = Literal["matched", "changed", "new", "gone"]
 _QUANTILE = 0.95
@@ -73,6 +74,9 @@ class TopicChange:
         The most probable words, in both together.
     words : tuple of WordChange
         The words that changed most, in standard errors and in probability, most surely changed first.
+    stability : (float, float)
+        How far two halves of its corpus agree on the topic (`DiscreteICA.stability_`), for models fitted with
+        `n_groups`; else NaN. Of a new or gone topic that is not reproducible there is no saying that it is new or gone.
     """
 
     status: Status
@@ -85,6 +89,7 @@ class TopicChange:
     shares_stderr: tuple[float, float]
     top_words: tuple[str, ...]
     words: tuple[WordChange, ...] = ()
+    stability: tuple[float, float] = (float("nan"), float("nan"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +134,9 @@ class Comparison:
                 f"({self.n_only_first} are only in {self.names[0]}, {self.n_only_second} only in {self.names[1]}), "
                 f"which hold {self.coverage[0]:.0%} and {self.coverage[1]:.0%} of the topics' probability."
             )
+        doubtful = sum(t.status in ("new", "gone") and any(s < UNSTABLE for s in t.stability) for t in self.topics)
+        if doubtful:
+            text += f" Of the new and gone topics {doubtful} are not reproducible in their own corpus."
         return text
 
     def to_dict(self) -> dict[str, Any]:
@@ -238,6 +246,8 @@ def compare(first: Any, second: Any, *, n_words: int = 10, names: tuple[str, str
         topics.append(
             TopicChange("gone", i, None, near, np.nan, np.nan, share, (np.nan,) * 2, top_words(words, P[i], n_words))
         )
+    known = [getattr(m, "stability_", np.full(len(m.components_), np.nan)) for m in (first, second)]
+    topics = [replace(t, stability=(_at(known[0], t.first), _at(known[1], t.second))) for t in topics]
     M = [rows.shape[1] for rows in whole]
     return Comparison(
         in_order(topics), names, len(words), M[0] - len(words), M[1] - len(words),
@@ -310,6 +320,10 @@ def _nearest_sibling(topics: FloatArray) -> FloatArray:
     np.fill_diagonal(similarity, -1.0)
     nearest: FloatArray = similarity.max(axis=1) if len(topics) > 1 else np.zeros(1)
     return nearest
+
+
+def _at(values: FloatArray, i: int | None) -> float:
+    return float("nan") if i is None else float(values[i])
 
 
 def _tokens(model: Any) -> float:

@@ -16,6 +16,7 @@ _MODULES = (
     "chib",
     "collapsed",
     "documents",
+    "groups",
     "intensity",
     "jacobi",
     "lanes",
