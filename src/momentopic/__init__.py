@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         simulate,
     )
     from momentopic.choosing import spectrum
+    from momentopic.comparing import compare
+    from momentopic.comparing_groups import compare_groups
     from momentopic.corpus import Corpus
     from momentopic.exceptions import ConvergenceWarning, RankError
     from momentopic.model import DiscreteICA
@@ -38,6 +40,8 @@ __all__ = [
     "RankError",
     "__version__",
     "coherence",
+    "compare",
+    "compare_groups",
     "corpus",
     "diagonalize",
     "engine",
@@ -58,6 +62,8 @@ _HOME = {
     "Corpus": "corpus",
     "DiscreteICA": "model",
     "RankError": "exceptions",
+    "compare": "comparing",
+    "compare_groups": "comparing_groups",
     "load": "persist",
     "path": "paths",
     "spectrum": "choosing",

@@ -31,7 +31,7 @@ from momentopic.recover import rate
 from momentopic.refine import Refined, refine_collapsed, split_topics, variational_lda
 from momentopic.refine.collapsed import movement_at_rest
 from momentopic.solve import Solution, solve
-from momentopic.views import Views
+from momentopic.views import Views, remember_documents
 
 _SPLITS = 24  # of the documents, for the stability of topics: each takes two small diagonalisations
 
@@ -235,6 +235,7 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
             self._keep(solution, refined, moments.mean_length)
             with steps.step("confidence") if self._evidence is not None else contextlib.nullcontext():
                 self._keep_stability(steps)
+        remember_documents(self, X)
         return self._remember(corpus, steps.seconds)
 
     def _remember(self, corpus: Corpus, seconds: dict[str, float]) -> DiscreteICA:

@@ -124,6 +124,92 @@ def plot_map(model: Any, n_words: int = 3) -> Any:
     return figure
 
 
+def plot_intensities(intensities: Any, topics: Any = None) -> Any:
+    """Draw the distribution function of topics' intensities beside the gammas that fit best, a panel a topic.
+
+    Parameters
+    ----------
+    intensities : Intensities
+    topics : sequence of int, optional
+        Which topics; by default all.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    numbers = list(range(len(intensities.weights))) if topics is None else [int(k) for k in topics]
+    columns = min(5, len(numbers))
+    rows = math.ceil(len(numbers) / columns)
+    figure, axes = _pyplot().subplots(
+        rows, columns, figsize=(2.6 * columns, 2.3 * rows), squeeze=False, layout="constrained"
+    )
+    strange = set(intensities.not_gamma.tolist())
+    for panel, k in zip(axes.flat, numbers, strict=False):
+        # from half a token, below which counts cannot tell intensities apart, to where hardly any document is
+        last = min(int(np.searchsorted(np.cumsum(intensities.weights[k]), 0.999)), len(intensities.grid) - 1)
+        x = np.geomspace(0.5, max(float(intensities.grid[last]), 5.0), 300)
+        panel.plot(x, intensities.gamma_cdf(k, x), color=_QUIET, linestyle="--", label="gamma")
+        panel.plot(x, intensities.cdf(k, x), color=_CHOSEN if k in strange else _TOPIC, label="estimated")
+        panel.set_xscale("log")
+        panel.set_ylim(0.5 if min(intensities.cdf(k, x[0]), intensities.gamma_cdf(k, x[0])) > 0.5 else 0, 1.02)
+        panel.set_title(f"topic {k}{': not a gamma' if k in strange else ''}", fontsize=9)
+        panel.tick_params(labelsize=7)
+        panel.spines[["top", "right"]].set_visible(False)
+    for panel in axes.flat[len(numbers) :]:
+        panel.set_visible(False)
+    axes.flat[0].legend(fontsize=7, frameon=False, loc="lower right")
+    figure.supxlabel("tokens of the topic in a document", fontsize=9)
+    figure.supylabel("share of documents", fontsize=9)
+    return figure
+
+
+def plot_comparison(comparison: Any, topics: Any = None, n_words: int = 8) -> Any:
+    """Draw the words that changed in topics, with two standard errors of the change, a panel a topic.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    topics : sequence of int, optional
+        Which of `comparison.topics`; by default those that are changed, or matched if none is, at most 10.
+    n_words : int
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    paired = [i for i, topic in enumerate(comparison.topics) if topic.words]
+    changed = [i for i in paired if comparison.topics[i].status == "changed"]
+    numbers = (changed or paired)[:10] if topics is None else [int(i) for i in topics]
+    if not numbers:
+        raise ValueError("there is nothing to draw: no topic is in both")
+    columns = min(4, len(numbers))
+    rows = math.ceil(len(numbers) / columns)
+    figure, axes = _pyplot().subplots(
+        rows, columns, figsize=(3.2 * columns, (0.22 * n_words + 0.9) * rows), squeeze=False, layout="constrained"
+    )
+    for panel, i in zip(axes.flat, numbers, strict=False):
+        topic = comparison.topics[i]
+        words = sorted(topic.words[:n_words], key=lambda word: word.first - word.second)
+        change = [100 * (word.second - word.first) for word in words]
+        colours = [_CHOSEN if value > 0 else _TOPIC for value in change]
+        errors = [200 * word.stderr for word in words]
+        panel.barh(range(len(words)), change, xerr=errors, color=colours, error_kw={"lw": 0.8, "ecolor": _QUIET})
+        panel.axvline(0, color="black", linewidth=0.6)
+        panel.set_yticks(range(len(words)), [_literal(word.word) for word in words], fontsize=8)
+        panel.invert_yaxis()
+        number = topic.first if topic.first == topic.second else f"{topic.first}, {topic.second}"
+        named = _literal(" ".join(topic.top_words[:3]))
+        alike = f"similarity {topic.similarity:.2f} ± {topic.similarity_stderr:.2f}"
+        panel.set_title(f"{number}: {named}\n{alike}", fontsize=8)
+        panel.tick_params(axis="x", labelsize=7)
+        panel.spines[["top", "right", "left"]].set_visible(False)
+    for panel in axes.flat[len(numbers) :]:
+        panel.set_visible(False)
+    first, second = (_literal(name) for name in comparison.names)
+    figure.supxlabel(f"change of the words' probability from {first} to {second}, per cent", fontsize=9)
+    return figure
+
+
 def check_figure(path: Path) -> None:
     """Raise an error if a figure cannot be written at `path`: call it before long work."""
     _pyplot()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +18,30 @@ if TYPE_CHECKING:
     from momentopic.choosing import Spectrum
     from momentopic.confidence import Confidence
     from momentopic.corpus import Corpus
+    from momentopic.intensity import Intensities
 
 _REPR_WORDS = 10
 UNSTABLE = 0.4  # a topic on less than this part of which two halves of the corpus agree is marked
+# what each model was fitted on, as long as somebody else holds it: models neither keep documents alive nor pickle them
+_FITTED_ON: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
+
+
+def remember_documents(model: Any, X: Any) -> None:
+    """Note what a model was fitted on, for questions that need the documents again."""
+    _FITTED_ON.pop(model, None)
+    with contextlib.suppress(TypeError):  # a list cannot be referred to weakly
+        _FITTED_ON[model] = weakref.ref(X)
+
+
+def documents_of(model: Any, question: str) -> Any:
+    """Return what a model was fitted on, if it is still in memory."""
+    reference = _FITTED_ON.get(model)
+    X = None if reference is None else reference()
+    if X is None:
+        raise ValueError(
+            f"a model does not hold its documents, and those it was fitted on are not in memory: pass them, {question}"
+        )
+    return X
 
 
 def is_unstable(stability: float | None) -> bool:
@@ -63,6 +86,10 @@ class Views:
     components_: FloatArray
     stability_: FloatArray
     concentration_: FloatArray
+    engine: Any
+    verbose: int
+    training_data_: Any
+    _as_known_corpus: Callable[[Any], Corpus]
 
     def topics(self, n_words: int = 10, *, feature_names: Sequence[str] | None = None) -> list[Topic]:
         """Return the most probable words of each topic with their probabilities.
@@ -137,6 +164,44 @@ class Views:
 
         self._check_fitted()
         return plot_map(self, n_words)
+
+    def intensities(self, X: Any = None, *, random_state: int = 0) -> Intensities:
+        """Estimate the distribution of each topic's intensity (tokens a document) beyond the gamma.
+
+        See `momentopic.intensity`, which also says which topics are not gamma-like.
+
+        Parameters
+        ----------
+        X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M), or list of str, optional
+            Documents. By default those that the model was fitted on, as long as they are still in memory. For those,
+            passed or not, the topics follow the tokens of the sampler; for others they stay as they are.
+        random_state : int
+            Seeds the sampler.
+
+        Returns
+        -------
+        Intensities
+        """
+        from momentopic.engine import get_engine
+        from momentopic.intensity import estimate_intensities
+        from momentopic.progress import Steps
+
+        self._check_fitted()
+        corpus = self._as_known_corpus(documents_of(self, "model.intensities(X)") if X is None else X)
+        with Steps(self.verbose) as steps, steps.step("intensities"):
+            return estimate_intensities(
+                corpus,
+                self.components_,
+                get_engine(self.engine),
+                learned=self._fitted_on(corpus),
+                random_state=random_state,
+                steps=steps,
+            )
+
+    def _fitted_on(self, corpus: Corpus) -> bool:
+        """Whether this is, by its numbers, the corpus of the fit."""
+        numbers, known = corpus.summary(), self.training_data_
+        return all(numbers[name] == known.get(name) for name in ("documents", "tokens", "nonzeros"))
 
     def to_pyldavis(self, corpus: Corpus, n_words: int = 30) -> dict[str, Any]:
         """Return the prepared data of pyLDAvis as its dictionary. See `momentopic.pyldavis.prepared_data`."""

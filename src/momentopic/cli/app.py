@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from momentopic.cli import demo, documents, fit, pack, path, pool, report, simulate, spectrum, topics
+from momentopic.cli import compare, demo, documents, fit, pack, path, pool, report, simulate, spectrum, topics
 
 _EPILOG = (
     "Begin with: momentopic fit texts.csv -k 20 -o model --report topics.html. "
@@ -26,6 +26,7 @@ for function, examples in (
     (fit.fit, fit.EXAMPLES),
     (topics.topics, topics.EXAMPLES),
     (report.report, report.EXAMPLES),
+    (compare.compare, compare.EXAMPLES),
     (spectrum.spectrum, spectrum.EXAMPLES),
     (path.path, path.EXAMPLES),
     (documents.transform, documents.TRANSFORM_EXAMPLES),

@@ -17,6 +17,7 @@ _MODULES = (
     "collapsed",
     "documents",
     "groups",
+    "intensity",
     "jacobi",
     "lanes",
     "left_to_right",
