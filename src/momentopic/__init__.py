@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from momentopic import (
         coherence,
+        confidence,
         corpus,
         diagonalize,
         engine,
@@ -37,6 +38,7 @@ __all__ = [
     "RankError",
     "__version__",
     "coherence",
+    "confidence",
     "corpus",
     "diagonalize",
     "engine",
