@@ -18,6 +18,7 @@ from experiments import plots, schedule
 from experiments.common import Experiment, Results, Row, Setting, Task, counts, need
 from momentopic import DiscreteICA, metrics, simulate
 from momentopic._types import FloatArray
+from momentopic.views import UNSTABLE
 
 KEYS = ("kind", "c0", "N", "seed", "topic")
 GROUPS = 32
@@ -110,14 +111,17 @@ def settings(table: Results, kind: str) -> list[dict[str, Any]]:
 
 
 def report(table: Results) -> str:
-    text = ["| planted | corpora | intervals that hold the truth | of c | rank correlation of stability with error |",
-            "|---|---|---|---|---|"]  # fmt: skip
+    text = ["| planted | corpora | intervals that hold the truth | of c | rank correlation of stability with error "
+            "| marked, of topics with an error over 0.5 | of the others |",
+            "|---|---|---|---|---|---|---|"]  # fmt: skip
     for wanted in settings(table, "planted") + settings(table, "weak"):
         error, stability, held, c_held = columns(table, "error", "stability", "held", "c_held", **wanted)
         n = len({row["seed"] for row in table.select(**wanted)})
+        wrong, marked = error > 0.5, stability < UNSTABLE
         text.append(
             f"| c0 = {wanted['c0']}, N = {wanted['N']} | {n} | {held.mean():.1%} | {c_held.mean():.0%} "
-            f"| {rank_correlation(stability, error):.2f} |"
+            f"| {rank_correlation(stability, error):.2f} "
+            f"| {(marked & wrong).sum()} of {wrong.sum()} | {(marked & ~wrong).sum()} of {(~wrong).sum()} |"
         )
     text += ["", "| AP, K = 100 | topics reproduced | area under the ROC curve | marked |", "|---|---|---|---|"]
     for name in ("moments", "refined"):
@@ -126,7 +130,7 @@ def report(table: Results) -> str:
             found = overlap >= REPRODUCED
             text.append(
                 f"| {name}, halves {seed} | {found.sum()} of {len(found)} | {area(stability, found):.2f} "
-                f"| {(stability < 0.4).sum()} |"
+                f"| {(stability < UNSTABLE).sum()} |"
             )
     return "\n".join(text) + "\n"
 
@@ -153,7 +157,7 @@ def draw(table: Results, setting: Setting) -> None:
         for wanted, colour in zip(settings(table, "weak"), ("#c2551d", "#4fa3d1", "#0b2545"), strict=False):
             error, stability = columns(table, "error", "stability", **wanted)
             axes[1].plot(error, stability, ".", color=colour, markersize=3, label=f"N = {int(wanted['N']):,}")
-        axes[1].axhline(0.4, color="#666666", linestyle="--", linewidth=0.8)
+        axes[1].axhline(UNSTABLE, color="#666666", linestyle="--", linewidth=0.8)
         axes[1].set(xlabel="true error of a topic", ylabel="stability", ylim=(0, 1))
         axes[1].legend()
         for name, colour in (("moments", "#1b5e9e"), ("refined", "#b5123e")):

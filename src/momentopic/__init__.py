@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from momentopic import (
         coherence,
+        confidence,
         corpus,
         diagonalize,
         engine,
@@ -42,6 +43,7 @@ __all__ = [
     "coherence",
     "compare",
     "compare_groups",
+    "confidence",
     "corpus",
     "diagonalize",
     "engine",
