@@ -177,3 +177,12 @@ def test_arrays_that_are_not_the_models_even_with_the_right_checksum(folder, con
 def test_no_folder_at_all(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no model folder"):
         load(tmp_path / "absent")
+
+
+def test_a_model_of_more_topics_than_the_moments_support(tmp_path):
+    X = np.random.default_rng(0).poisson(0.5, size=(40, 30))
+    with pytest.warns(UserWarning, match="start from splits"):
+        model = DiscreteICA(25, n_sweeps=0).fit(X)
+    assert len(model.eigenvalues_) < 25
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").eigenvalues_, model.eigenvalues_)

@@ -142,7 +142,10 @@ def load(path: str | Path) -> DiscreteICA:
         K, M = arrays["components_"].shape
         consistent = (
             fitted["n_features_in_"] == M
-            and all(a.shape == (K,) for name, a in arrays.items() if name != "components_")
+            and all(a.shape == (K,) for name, a in arrays.items() if name not in ("components_", "eigenvalues_"))
+            # where topics were started from splits, the moments have fewer eigenvalues than there are topics
+            and arrays["eigenvalues_"].ndim == 1
+            and len(arrays["eigenvalues_"]) <= K
             and (names is None or len(names) == M)
         )
     except (KeyError, TypeError, ValueError) as error:

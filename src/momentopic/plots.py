@@ -147,7 +147,7 @@ def plot_intensities(intensities: Any, topics: Any = None) -> Any:
     for panel, k in zip(axes.flat, numbers, strict=False):
         # from half a token, below which counts cannot tell intensities apart, to where hardly any document is
         last = min(int(np.searchsorted(np.cumsum(intensities.weights[k]), 0.999)), len(intensities.grid) - 1)
-        x = np.geomspace(0.5, max(float(intensities.grid[last]), 5.0), 300)
+        x = np.geomspace(0.5, max(1.3 * float(intensities.grid[last]), 5.0), 300)
         panel.plot(x, intensities.gamma_cdf(k, x), color=_QUIET, linestyle="--", label="gamma")
         panel.plot(x, intensities.cdf(k, x), color=_CHOSEN if k in strange else _TOPIC, label="estimated")
         panel.set_xscale("log")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from momentopic.cli import options
 from momentopic.cli.console import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from momentopic.comparing import Comparison
 
 EXAMPLES = (
     "momentopic compare last-month this-month",
@@ -36,13 +39,17 @@ def compare(
         check_figure(output)  # before any work
     names = (first.name, second.name) if first.name != second.name else (str(first), str(second))
     found = compared(load(first), load(second), n_words=n_words, names=names)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print(found)
     if output is not None:
         from momentopic.plots import plot_comparison, save_figure
 
         save_figure(plot_comparison(found), output)
-    if as_json:
-        print_json(found.to_dict())
-        return
+
+
+def _print(found: Comparison) -> None:
     rows = []
     for topic in found.topics:
         sure = [word for word in topic.words if abs(word.z) >= 2]
@@ -61,7 +68,7 @@ def compare(
                 " ".join([f"-{word.word}" for word in sure if word.z < 0][:_SHOWN]),
             )
         )
-    print_table(("", *names, "similarity", "share", "share", "words", "rising", "falling"), rows)
+    print_table(("", *found.names, "similarity", "share", "share", "words", "rising", "falling"), rows)
     say(f"\n{found.summary()}")
     say(
         f"A match is above {found.threshold:.2f}: 95 % of the topics of either are less like any other of their own. "
