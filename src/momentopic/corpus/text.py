@@ -146,8 +146,7 @@ def count_words(
     if vocabulary is not None:
         return counted.matrix(np.arange(len(vocabulary)), len(vocabulary)), list(vocabulary)
     words = list(counted.words)
-    kept = _kept(*counted.frequencies(), counted.n_docs, settings, source)
-    kept = kept[np.argsort(np.array([words[m] for m in kept], dtype=object), kind="stable")]
+    kept = _kept(words, *counted.frequencies(), counted.n_docs, settings, source)
     number = np.full(len(words), -1, dtype=np.int64)
     number[kept] = np.arange(len(kept))
     return counted.matrix(number, len(kept)), [words[m] for m in kept]
@@ -225,6 +224,29 @@ def _numbered(vocabulary: Sequence[str]) -> dict[str, int]:
     return numbers
 
 
+def _kept(
+    words: list[str], documents: IntArray, totals: IntArray, N: int, settings: TextSettings, source: str
+) -> IntArray:
+    """Return which words stay, in alphabetical order, by the documents they are in and how often they occur."""
+    least, most = _number(settings.min_df, 1, N), _number(settings.max_df, 1 + 1e-9, N)
+    kept = np.flatnonzero((documents >= least) & (documents <= most))
+    if settings.max_features is not None:
+        order = np.argsort(-totals[kept], kind="stable")
+        kept = np.sort(kept[order[: settings.max_features]])
+    if len(kept) == 0:
+        raise InputFileError(
+            f"the {N} text{'' if N == 1 else 's'} of {source} cannot be counted with min_df={settings.min_df:g} and "
+            f"max_df={settings.max_df:g}: of {len(documents)} different words none is in at least {least:g} and at "
+            f"most {most:g} documents. Give more documents, a smaller min_df or a larger max_df."
+        )
+    return kept[np.argsort(np.array([words[m] for m in kept], dtype=object), kind="stable")]
+
+
+def _number(limit: float, least_whole: float, n_docs: int) -> float:
+    """Whole numbers count documents and fractions are shares: 5 from a command line means 5 documents."""
+    return limit if limit >= least_whole and float(limit).is_integer() else limit * n_docs
+
+
 def frequent_words(found: Mapping[str, tuple[int, int]], n_docs: int, settings: TextSettings, source: str) -> list[str]:
     """Return the words that `count_words` would keep, in its order.
 
@@ -241,24 +263,4 @@ def frequent_words(found: Mapping[str, tuple[int, int]], n_docs: int, settings: 
         raise InputFileError(f"there are no documents in {source}")
     words = list(found)
     documents, totals = np.array(list(found.values()), dtype=np.int64).reshape(-1, 2).T
-    return sorted(words[m] for m in _kept(documents, totals, n_docs, settings, source))
-
-
-def _kept(documents: IntArray, totals: IntArray, N: int, settings: TextSettings, source: str) -> IntArray:
-    least, most = _number(settings.min_df, 1, N), _number(settings.max_df, 1 + 1e-9, N)
-    kept = np.flatnonzero((documents >= least) & (documents <= most))
-    if settings.max_features is not None:
-        order = np.argsort(-totals[kept], kind="stable")
-        kept = np.sort(kept[order[: settings.max_features]])
-    if len(kept) == 0:
-        raise InputFileError(
-            f"the {N} text{'' if N == 1 else 's'} of {source} cannot be counted with min_df={settings.min_df:g} and "
-            f"max_df={settings.max_df:g}: of {len(documents)} different words none is in at least {least:g} and at "
-            f"most {most:g} documents. Give more documents, a smaller min_df or a larger max_df."
-        )
-    return kept
-
-
-def _number(limit: float, least_whole: float, n_docs: int) -> float:
-    """Whole numbers count documents and fractions are shares: 5 from a command line means 5 documents."""
-    return limit if limit >= least_whole and float(limit).is_integer() else limit * n_docs
+    return [words[m] for m in _kept(words, documents, totals, n_docs, settings, source)]
