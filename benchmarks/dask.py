@@ -76,7 +76,7 @@ def main() -> None:
     if options.sweeps:
         fits.append({"refine": "collapsed", "n_sweeps": options.sweeps})
     with (
-        LocalCluster(n_workers=options.processes, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=options.processes, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         warm = Corpus(X[:2000])  # loads the compiled code

@@ -128,7 +128,7 @@ def _client(client: Any) -> Any:
     try:
         return default_client()
     except ValueError:  # there is none
-        cluster = LocalCluster(n_workers=available_cores(), threads_per_worker=1, dashboard_address=None)
+        cluster = LocalCluster(n_workers=available_cores(), threads_per_worker=1, dashboard_address=":0")
         return Client(cluster)
 
 
