@@ -1,10 +1,10 @@
 """The same fits by the threads of this machine and by a Dask cluster of as many single-threaded processes on it.
 
-    python -m benchmarks.dask [--docs 300000] [--corpus counts.npz] [--sweeps 2]
+    python -m benchmarks.cluster [--docs 300000] [--corpus counts.npz] [--sweeps 2]
 
 The corpus of benchmarks/scale.py (the shape of the New York Times, K = 100) is fitted in turn by `ThreadEngine` and by
 `DaskEngine`, three times; each Dask fit begins with a corpus that the workers do not have yet. Once JD alone, once with
-some sampled sweeps of the refinement. The best of each is written to benchmarks/results/dask.csv, with whether the
+some sampled sweeps of the refinement. The best of each is written to benchmarks/results/cluster.csv, with whether the
 topics have the same bits. Processor seconds are those of all processes together: unlike the others, they hardly depend
 on what else the machine has to do.
 """
@@ -88,7 +88,7 @@ def main() -> None:
             rows.append(measure(X, client, settings, options.repeats, options.processes))
             print(*(f"{key} {value}" for key, value in rows[-1].items()), sep="  ", flush=True)
     RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / "dask.csv").open("w", newline="") as file:
+    with (RESULTS / "cluster.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
