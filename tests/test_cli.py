@@ -372,3 +372,26 @@ def test_bad_texts_are_refused_in_one_line_and_leave_nothing(tmp_path, name, con
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--engine", "spark"), "engine must be 'auto', 'threads', 'dask'"),
+        (("--engine", "dask", "--threads", 2), "for --engine threads, not for dask"),
+    ],
+)
+def test_an_engine_that_is_not_there_is_refused_before_any_work(tmp_path, options, message):
+    done = run("fit", tmp_path / "absent.npz", "-k", 2, "-o", tmp_path / "model", *options, code=2)
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_fit_on_a_cluster_of_this_machine(simulated):
+    pytest.importorskip("distributed")
+    arguments = ("fit", simulated / "x.npz", "-k", 4, "--refine", "none")
+    run(*arguments, "-o", simulated / "threads")
+    done = run(*arguments, "-o", simulated / "dask", "--engine", "dask")
+    assert "whitening" in done.stdout
+    a, b = load(simulated / "threads"), load(simulated / "dask")
+    assert a.components_.tobytes() == b.components_.tobytes()

@@ -25,14 +25,26 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pyte
 
 EXACT = ("one thread", "two threads", "dask")  # engines with the same bits
 ENGINES = (*EXACT, "cuda")
+
+
+def packed(X, folder):
+    from momentopic.corpus import pack
+
+    sp.save_npz(folder / "counts.npz", X)
+    pack(folder / "counts.npz", folder / "packed")
+    return Corpus.open(folder / "packed")
+
+
 # Where the documents are: a function from counts and a folder to a corpus.
 CORPORA = {"memory": lambda X, folder: Corpus(X)}
+if hasattr(Corpus, "open"):
+    CORPORA["disk"] = packed
 
 
 @pytest.fixture(scope="module")
 def client():
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client

@@ -111,7 +111,8 @@ class ClusterCorpus(Corpus):
         n_words = None if vocabulary is None else len(vocabulary)
         if kind.startswith("dask.bag"):
             self.settings = settings or TextSettings()
-            chunks, vocabulary = _counted(collection, self.settings, vocabulary, self.engine.client)
+            counted = _counted(collection, self.settings, vocabulary, self.engine.client)
+            chunks, vocabulary, self._words_there = counted  # for as long as chunks may be counted again
         else:
             chunks = _array_chunks(collection)
         self.counts = self.engine.cluster.measure(chunks)
@@ -205,8 +206,8 @@ def _array_chunks(X: Any) -> list[Any]:
 
 def _counted(
     bag: Any, settings: TextSettings, vocabulary: Sequence[str] | None, client: Any
-) -> tuple[list[Any], Sequence[str]]:
-    """Return the counts of the texts of each partition, not computed yet, and the words."""
+) -> tuple[list[Any], Sequence[str], Any]:
+    """Return the counts of the texts of each partition, not computed yet, the words, and their future."""
     from dask import delayed
 
     partitions = bag.to_delayed()
@@ -216,8 +217,9 @@ def _counted(
             found = [delayed(_joined)(*found[i : i + 2]) for i in range(0, len(found), 2)]
         n_docs, words = client.compute(found[0]).result()
         vocabulary = frequent_words(words, n_docs, settings, "the bag of texts")
-    sent = client.scatter(_Words(vocabulary), broadcast=True)
-    return [delayed(_count)(partition, settings, delayed(sent)) for partition in partitions], vocabulary
+    # a task of its own: sent once, and done again where it is lost
+    words_there = client.submit(_Words, list(vocabulary), pure=False)
+    return [delayed(_count)(partition, settings, words_there) for partition in partitions], vocabulary, words_there
 
 
 class _Words:

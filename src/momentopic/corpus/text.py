@@ -270,25 +270,6 @@ def _numbered(vocabulary: Sequence[str]) -> dict[str, int]:
     return numbers
 
 
-def frequent_words(found: Mapping[str, tuple[int, int]], n_docs: int, settings: TextSettings, source: str) -> list[str]:
-    """Return the words that `count_words` would keep, in its order.
-
-    Parameters
-    ----------
-    found : dict
-        For each word, in the order in which they first occur: in how many documents it is, and how often.
-    n_docs : int
-    settings : TextSettings
-    source : str
-        What to call the texts in an error message.
-    """
-    if n_docs == 0:
-        raise InputFileError(f"there are no documents in {source}")
-    words = list(found)
-    documents, totals = np.array(list(found.values()), dtype=np.int64).reshape(-1, 2).T
-    return [words[m] for m in _kept(words, documents, totals, n_docs, settings, source)]
-
-
 def _kept(
     words: list[str], documents: IntArray, totals: IntArray, N: int, settings: TextSettings, source: str
 ) -> IntArray:
@@ -310,3 +291,22 @@ def _kept(
 def _number(limit: float, least_whole: float, n_docs: int) -> float:
     """Whole numbers count documents and fractions are shares: 5 from a command line means 5 documents."""
     return limit if limit >= least_whole and float(limit).is_integer() else limit * n_docs
+
+
+def frequent_words(found: Mapping[str, tuple[int, int]], n_docs: int, settings: TextSettings, source: str) -> list[str]:
+    """Return the words that `count_words` would keep, in its order.
+
+    Parameters
+    ----------
+    found : dict
+        For each word, in the order in which they first occur: in how many documents it is, and how often.
+    n_docs : int
+    settings : TextSettings
+    source : str
+        What to call the texts in an error message.
+    """
+    if n_docs == 0:
+        raise InputFileError(f"there are no documents in {source}")
+    words = list(found)
+    documents, totals = np.array(list(found.values()), dtype=np.int64).reshape(-1, 2).T
+    return [words[m] for m in _kept(words, documents, totals, n_docs, settings, source)]

@@ -23,6 +23,7 @@ from momentopic.engine.cluster import Cluster, reporter
 from momentopic.engine.session import Pass, local_words, session_of
 from momentopic.engine.threads import available_cores
 from momentopic.engine.worker import Call
+from momentopic.exceptions import MissingPackageError
 
 _PATIENCE = 20.0  # seconds for a scheduler to answer
 _clusters: weakref.WeakKeyDictionary[Any, Cluster] = weakref.WeakKeyDictionary()
@@ -119,9 +120,7 @@ def _client(client: Any) -> Any:
     try:
         from distributed import Client, LocalCluster, default_client
     except ImportError:
-        raise ImportError(
-            "engine='dask' needs the packages dask and distributed: pip install 'momentopic[dask]'"
-        ) from None
+        raise MissingPackageError("distributed", "dask", "for a cluster") from None
     if isinstance(client, str):
         return _connected(client)
     if client is not None:
@@ -129,7 +128,7 @@ def _client(client: Any) -> Any:
     try:
         return default_client()
     except ValueError:  # there is none
-        cluster = LocalCluster(n_workers=available_cores(), threads_per_worker=1, dashboard_address=None)
+        cluster = LocalCluster(n_workers=available_cores(), threads_per_worker=1, dashboard_address=":0")
         return Client(cluster)
 
 

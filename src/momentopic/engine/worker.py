@@ -20,6 +20,8 @@ from momentopic.corpus.validate import as_counts
 from momentopic.engine.base import Nodes, OrderedSum, Partial
 from momentopic.engine.threads import ThreadEngine
 
+_LARGE = 1 << 20  # bytes
+
 
 class NotHereError(RuntimeError):
     """A worker was asked about documents or states that it does not have."""
@@ -197,11 +199,25 @@ def _engine() -> ThreadEngine:
     return ThreadEngine(_worker().state.nthreads)
 
 
+def _on_large_pages(call: Call) -> Call:
+    """Return a call whose arrays over words lie in memory as the client's did; in those that came, lookups are slow."""
+    from momentopic.moments.sums import on_large_pages
+
+    def laid(value: Any) -> Any:
+        if not isinstance(value, np.ndarray) or value.ndim != 2 or value.nbytes < _LARGE:
+            return value
+        copy = on_large_pages(value.shape, value.dtype)
+        copy[:] = value
+        return copy
+
+    return call._replace(args=tuple(map(laid, call.args)))
+
+
 def sum_run(run: Run, call: Call) -> Nodes:
     """Return the sums of a function over the blocks of a run."""
     ordered = OrderedSum(double=True)
-    engine = _engine()
-    engine.run(
+    call = _on_large_pages(call)
+    _engine().run(
         lambda i, part: ordered.add(run.first + i, part),
         _blocks(run),
         lambda _, block: call.function(block, *call.args, **call.kwargs),
