@@ -1,11 +1,11 @@
-"""python -m benchmarks NAME: stages, fit, scale, recovery or quality."""
+"""python -m benchmarks NAME: stages, fit, scale, recovery, quality or stream."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-NAMES = ("stages", "fit", "scale", "recovery", "quality")
+NAMES = ("stages", "fit", "scale", "recovery", "quality", "stream")
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
