@@ -42,6 +42,8 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
     A topic model is a discrete independent component analysis: the second- and third-order cumulants of the counts,
     whitened and jointly diagonalised, give the topics in one deterministic pass, without sampling or restarts.
 
+    `fit` takes a whole corpus; `partial_fit` blocks that arrive once, and `fit_moments` sums that were made elsewhere.
+
     Parameters
     ----------
     n_components : int, default=10

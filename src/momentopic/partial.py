@@ -123,6 +123,7 @@ def _seed(model: Any) -> int:
 
 def _forget(model: Any) -> None:
     """Remove what an earlier fit has left: a stream begins anew."""
+    model.__dict__.pop("_folded", None)
     for name in list(vars(model)):
         if name.endswith("_") and not name.startswith("_") and name not in ("n_features_in_", "feature_names_in_"):
             delattr(model, name)
