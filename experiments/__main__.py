@@ -9,7 +9,18 @@ from pathlib import Path
 from experiments import report, schedule
 from experiments.common import ROOT, Experiment, Setting
 
-NAMES = ("figure1", "figure2", "figure3", "figure5", "figure6", "figure7", "concentration", "proposition", "table1")
+NAMES = (
+    "figure1",
+    "figure2",
+    "figure3",
+    "figure5",
+    "figure6",
+    "figure7",
+    "concentration",
+    "proposition",
+    "table1",
+    "confidence",
+)
 
 RESULTS = ROOT / "experiments" / "results"
 

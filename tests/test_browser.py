@@ -210,3 +210,25 @@ def contrast(first, second):
 
     dark, light = sorted((luminance(first), luminance(second)))
     return (light + 0.05) / (dark + 0.05)
+
+
+def test_topics_that_are_not_reproducible_are_marked(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.zeros((300, 12), dtype=int)
+    X[np.arange(300)[:, None], 4 * (np.arange(300)[:, None] % 2) + np.arange(4)] = rng.poisson(4, (300, 4))
+    X[7, 8:] = 30  # a document of its own
+    model = DiscreteICA(3, refine=None, n_groups=16).fit(X)
+    marked = [k for k, topic in enumerate(model.topics()) if topic.unstable]
+    assert len(marked) == 1
+    page = browser.new_page()
+    page.goto(model.report(tmp_path / "r.html").as_uri() + f"#topic-{marked[0]}")
+    mark = page.locator("#topics .unstable")
+    assert mark.count() == 1
+    assert mark.inner_text() == f"? {model.stability_[marked[0]]:.2f}"
+    assert "is not reproducible" in mark.get_attribute("title")
+    assert "not reproducible" in page.locator("#topic-facts").inner_text()
+    assert page.locator("#map .unstable").get_attribute("data-topic") == str(marked[0])
+    page.locator("#topics li").nth((marked[0] + 1) % 3).click()
+    assert "not reproducible" not in page.locator("#topic-facts").inner_text()
+    assert "stability" in page.locator("#topic-facts").inner_text()
+    page.close()

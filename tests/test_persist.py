@@ -136,7 +136,7 @@ def edit(folder, change):
         (lambda f: (f / "model.json").write_text("[]"), "describes something else"),
         (lambda f: edit(f, lambda d: d.update(format="sklearn")), "describes something else"),
         (lambda f: edit(f, lambda d: d.update(format_version=None)), "format version is None"),
-        (lambda f: edit(f, lambda d: d.update(format_version=99)), "in format 99; .* up to 2: upgrade momentopic"),
+        (lambda f: edit(f, lambda d: d.update(format_version=99)), "in format 99; .* up to 3: upgrade momentopic"),
         (lambda f: edit(f, lambda d: d.pop("fitted")), "model.json is incomplete"),
         (lambda f: edit(f, lambda d: d["fitted"].pop("rate_")), "model.json is incomplete"),
         (lambda f: edit(f, lambda d: d["params"].update(zeal=3)), "model.json is incomplete"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from momentopic import (
         coherence,
+        confidence,
         corpus,
         diagonalize,
         engine,
@@ -38,6 +39,7 @@ __all__ = [
     "RankError",
     "__version__",
     "coherence",
+    "confidence",
     "corpus",
     "diagonalize",
     "engine",

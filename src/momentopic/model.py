@@ -16,17 +16,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from momentopic import __version__, documents, heldout
 from momentopic._types import FloatArray
+from momentopic.confidence import Evidence, confidence
 from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.frames import is_texts
 from momentopic.engine import Engine, get_engine
 from momentopic.exceptions import RankError
 from momentopic.moments import Moments, dica_moments, lda_moments
+from momentopic.moments.groups import check_groups
 from momentopic.progress import Steps
 from momentopic.recover import rate
 from momentopic.refine import Refined, refine_collapsed, split_topics, variational_lda
 from momentopic.refine.collapsed import movement_at_rest
 from momentopic.solve import Solution, solve
 from momentopic.views import Views
+
+_SPLITS = 24  # of the documents, for the stability of topics: each takes two small diagonalisations
 
 
 class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -62,6 +66,9 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         The Dirichlet parameter of the topics in a collapsed refinement; None estimates it.
     engine : "auto", "threads" or an Engine, default="auto"
         Who does the sums over documents. The result has the same bits for any number of threads.
+    n_groups : int, default=None
+        Keep the moments of so many random groups of documents, 32 say, for `confidence`, and mark the topics that are
+        not reproducible (`stability_`). For `moments="dica"` with `algorithm="jd"` on the basis.
     random_state : int, RandomState or None, default=0
         Seeds the start of the eigensolver (which matters only within its tolerance), random projections and restarts.
     verbose : int, default=0
@@ -81,6 +88,8 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         `moments="dica"` without refinement only.
     eigenvalues_ : array of shape (K,)
         The largest eigenvalues of S, descending.
+    stability_ : array of shape (K,)
+        With `n_groups`: how far two halves of the corpus agree on each topic, in [0, 1]. See `confidence`.
     n_iter_ : int
         Sweeps of the refinement; without one, Jacobi sweeps or iterations of the longest run of the power method.
     converged_ : bool
@@ -117,6 +126,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         "refine": [StrOptions({"collapsed", "variational"}), None],
         "n_sweeps": [Interval(Integral, 0, None, closed="left"), None],
         "smoothing": [Interval(Real, 0, None, closed="neither"), None],
+        "n_groups": [Interval(Integral, 5, 255, closed="both"), None],
         "engine": [StrOptions({"auto", "threads"}), HasMethods("sum")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -134,6 +144,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         refine: Literal["collapsed", "variational"] | None = "collapsed",
         n_sweeps: int | None = None,
         smoothing: float | None = None,
+        n_groups: int | None = None,
         engine: Any = "auto",
         random_state: Any = 0,
         verbose: int = 0,
@@ -147,6 +158,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.refine = refine
         self.n_sweeps = n_sweeps
         self.smoothing = smoothing
+        self.n_groups = n_groups
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
@@ -172,6 +184,8 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 f"n_components={self.n_components} topics cannot be told apart with {corpus.shape[1]} words "
                 f"(n_features = {corpus.shape[1]}): ask for fewer."
             )
+        if self.n_groups is not None:
+            check_groups(self.n_groups, corpus.shape[0])
         state = self.random_state
         seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
         with Steps(self.verbose) as steps:
@@ -193,12 +207,12 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             if self.refine is not None:
                 with steps.step("refinement"):
                     refined = self._refined(corpus, solution, engine, seed, steps)
-        return self._finished(corpus, solution, refined, moments.mean_length, steps.seconds)
+            self._keep(solution, refined, moments.mean_length)
+            with steps.step("confidence") if self._evidence is not None else contextlib.nullcontext():
+                self._keep_stability(steps)
+        return self._finished(corpus, steps.seconds)
 
-    def _finished(
-        self, corpus: Corpus, solution: Solution, refined: Refined | None, mean_length: float, seconds: dict[str, float]
-    ) -> DiscreteICA:
-        self._keep(solution, refined, mean_length)
+    def _finished(self, corpus: Corpus, seconds: dict[str, float]) -> DiscreteICA:
         self.text_settings_ = corpus.settings
         self._training_data = {**corpus.summary(), "momentopic_version": __version__}
         self.timings_ = seconds
@@ -232,6 +246,7 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 projections=self.projections,
                 n_projections=self.n_projections,
                 rough=rough,
+                n_groups=self.n_groups,
                 random_state=seed,
                 steps=steps,
             )
@@ -339,6 +354,11 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
         if self.algorithm != "jd" and self.projections != "basis":
             raise ValueError(f"projections={self.projections!r} is for algorithm='jd', not {self.algorithm!r}")
+        if self.n_groups is not None and (self.c0, self.algorithm, self.projections) != (None, "jd", "basis"):
+            raise ValueError(
+                "n_groups is for moments='dica', algorithm='jd' and projections='basis': "
+                "confidence solves for the topics of groups of documents in that way alone."
+            )
         if self.n_projections is not None and self.projections != "random":
             raise ValueError("n_projections is for projections='random'")
 
@@ -385,6 +405,9 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self.intensity_mean_ = solution.intensity.mean
             self.intensity_variance_ = solution.intensity.variance
             self.intensity_third_cumulant_ = solution.intensity.third_cumulant
+        self._evidence = None
+        if solution.groups is not None:
+            self._evidence = Evidence(solution.groups, solution.Z, np.arange(len(solution.Z)))
         self.eigenvalues_ = solution.whitening.eigenvalues
         self.n_iter_ = solution.diagonalization.n_sweeps
         self.converged_ = bool(solution.whitening.converged and solution.diagonalization.converged)
@@ -395,6 +418,14 @@ class DiscreteICA(Views, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self.rate_ = None if solution.rate is None else rate(self.concentration_, mean_length)
             self.n_iter_ = refined.n_expected + refined.n_sampled
             self.converged_ = refined.converged
+            if self._evidence is not None:
+                self._evidence = self._evidence.of(np.where(order < len(solution.Z), order, -1))
+
+    def _keep_stability(self, steps: Steps) -> None:
+        if hasattr(self, "stability_"):  # of an earlier fit
+            del self.stability_
+        if self._evidence is not None:
+            self.stability_ = confidence(self, n_words=1, n_splits=_SPLITS, callback=steps.part).stability
 
     @property
     def training_data_(self) -> dict[str, Any]:

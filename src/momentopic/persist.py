@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from momentopic.model import DiscreteICA
 
 FORMAT = "momentopic-model"
-FORMAT_VERSION = 2  # 2 added the text settings and what is known of the training data; 1 is read as before
+# 2 added the text settings and what is known of the training data, 3 the moments of groups of documents and n_groups;
+# 1 and 2 are read as before
+FORMAT_VERSION = 3
 
 _DESCRIPTION = "model.json"
 _ARRAYS = "arrays.safetensors"
 _REQUIRED = ("components_", "concentration_", "eigenvalues_")
-_OPTIONAL = ("intensity_mean_", "intensity_variance_", "intensity_third_cumulant_")
+_OPTIONAL = ("intensity_mean_", "intensity_variance_", "intensity_third_cumulant_", "stability_")
+_GROUPS = "groups."  # what the names of the arrays begin with that `confidence` needs
 _SCALARS = ("rate_", "n_iter_", "converged_", "timings_", "n_features_in_")
 
 
@@ -56,12 +59,14 @@ def save(model: DiscreteICA, path: str | Path) -> None:
     from sklearn.utils.validation import check_is_fitted
 
     from momentopic import __version__
+    from momentopic.confidence import evidence_arrays
 
     check_is_fitted(model)
     path = Path(path)
     check_destination(path)
     arrays = {name: np.ascontiguousarray(getattr(model, name)) for name in (*_REQUIRED, *_OPTIONAL)
               if hasattr(model, name)}  # fmt: skip
+    arrays |= {f"{_GROUPS}{name}": np.ascontiguousarray(array) for name, array in evidence_arrays(model).items()}
     params = model.get_params()
     if not isinstance(params["engine"], str):
         params["engine"] = "auto"
@@ -113,6 +118,7 @@ def load(path: str | Path) -> DiscreteICA:
     ModelFolderError
         If the folder holds something else, a damaged model, or one of a newer format.
     """
+    from momentopic.confidence import evidence
     from momentopic.corpus.text import TextSettings
     from momentopic.model import DiscreteICA
 
@@ -130,6 +136,8 @@ def load(path: str | Path) -> DiscreteICA:
         text_settings = description.get("text_settings")
         model.text_settings_ = None if text_settings is None else TextSettings.from_json(text_settings)
         model._training_data = description.get("training_data", {})
+        kept = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_GROUPS)}
+        model._evidence = evidence({name.removeprefix(_GROUPS): array for name, array in kept.items()})
         K, M = arrays["components_"].shape
         consistent = (
             fitted["n_features_in_"] == M
@@ -208,7 +216,7 @@ def _read_arrays(path: Path, description: dict[str, Any]) -> dict[str, Any]:
     except SafetensorError as error:
         raise ModelFolderError(f"the model in {path} is damaged: {_ARRAYS} cannot be read ({error})") from error
     missing = [name for name in _REQUIRED if name not in arrays]
-    unknown = [name for name in arrays if name not in (*_REQUIRED, *_OPTIONAL)]
+    unknown = [name for name in arrays if name not in (*_REQUIRED, *_OPTIONAL) and not name.startswith(_GROUPS)]
     if missing or unknown:
         raise ModelFolderError(f"the model in {path} is damaged: arrays missing {missing}, unknown {unknown}")
     return arrays

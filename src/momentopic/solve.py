@@ -15,6 +15,8 @@ from momentopic.diagonalize.joint import random_directions
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.engine.threads import sum_over_ranges
 from momentopic.moments.base import AnyMoments
+from momentopic.moments.dica import DICAMoments
+from momentopic.moments.groups import GroupMoments, group_moments
 from momentopic.moments.vocabulary import vocabulary_projections
 from momentopic.moments.whiten import Whitening, whiten
 from momentopic.progress import Steps
@@ -39,6 +41,10 @@ class Solution:
         None for LDA moments.
     whitening : Whitening
     diagonalization : Diagonalization
+    Z : array of shape (K, K)
+        The rotation with its rows in the order of the topics, and with their signs.
+    groups : GroupMoments or None
+        If they were asked for.
     """
 
     D: FloatArray
@@ -47,11 +53,14 @@ class Solution:
     intensity: recover.IntensityMoments | None
     whitening: Whitening
     diagonalization: Diagonalization
+    Z: FloatArray
+    groups: GroupMoments | None = None
 
 
 class _Diagonalized(NamedTuple):
     result: Diagonalization
     skew: FloatArray  # t̃_k of the rows of V as they are
+    groups: GroupMoments | None = None
 
 
 def solve(
@@ -62,6 +71,7 @@ def solve(
     projections: Literal["basis", "random", "vocabulary"] = "basis",
     n_projections: int | None = None,
     rough: bool = False,
+    n_groups: int | None = None,
     random_state: int = 0,
     steps: Steps | None = None,
 ) -> Solution:
@@ -77,6 +87,9 @@ def solve(
     rough : bool
         Stop early where a refinement follows, which makes up for it: in the eigensolver when residuals are below 0.1 %,
         in the joint diagonalisation when a sweep gains less than 1e-6.
+    n_groups : int, optional
+        Keep the moments of so many groups of documents (`momentopic.moments.groups`), from the pass that makes the
+        tensor: for DICA moments of a corpus and joint diagonalisation on the canonical basis.
     random_state : int
     steps : Steps, optional
         Times the steps and shows their progress.
@@ -87,7 +100,7 @@ def solve(
     """
     steps = steps or Steps()
     with single_threaded_blas():
-        return _solve(moments, K, algorithm, projections, n_projections, rough, random_state, steps)
+        return _solve(moments, K, algorithm, projections, n_projections, rough, n_groups, random_state, steps)
 
 
 def _solve(
@@ -97,6 +110,7 @@ def _solve(
     projections: str,
     n_projections: int | None,
     rough: bool,
+    n_groups: int | None,
     random_state: int,
     steps: Steps,
 ) -> Solution:
@@ -108,8 +122,13 @@ def _solve(
     elif projections == "vocabulary":
         found = _joint_over_vocabulary(moments, whitening, steps)
     else:
+        groups = None
         with steps.step("tensor"):
-            tensor = moments.third(_precise_enough(moments, whitening.W), whitening.unwhiten)
+            W = _precise_enough(moments, whitening.W)
+            if n_groups is not None and isinstance(moments, DICAMoments):
+                tensor, groups = group_moments(moments, whitening, n_groups, W=W)
+            else:
+                tensor = moments.third(W, whitening.unwhiten)
         with steps.step("diagonalisation"):
             if algorithm == "tpm":
                 result = tensor_power(tensor, random_state=random_state)
@@ -119,7 +138,7 @@ def _solve(
                 )
             else:
                 result = joint_diagonalize(tensor, gain=gain, callback=steps.sweep)
-            found = _Diagonalized(result, _contracted(tensor, result.V))
+            found = _Diagonalized(result, _contracted(tensor, result.V), groups)
     with steps.step("recovery"):
         return _recovered(moments, whitening, found)
 
@@ -217,4 +236,6 @@ def _recovered(moments: AnyMoments, whitening: Whitening, found: _Diagonalized) 
         # a row of V and its direction may differ by a sign, and then so do their t̃
         signs = np.sign((directions.Z * V).sum(axis=1))
         intensity = recover.intensity_moments(directions, moments.mean, skew * signs)
-    return Solution(recover.topics(directions.scaled), c, rate, intensity, whitening, found.result)
+    return Solution(
+        recover.topics(directions.scaled), c, rate, intensity, whitening, found.result, directions.Z, found.groups
+    )

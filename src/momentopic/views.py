@@ -14,19 +14,61 @@ from momentopic.exceptions import MissingPackageError
 
 if TYPE_CHECKING:
     from momentopic.choosing import Spectrum
+    from momentopic.confidence import Confidence
     from momentopic.corpus import Corpus
 
 _REPR_WORDS = 10
+UNSTABLE = 0.4  # a topic on less than this part of which two halves of the corpus agree is marked
+
+
+def is_unstable(stability: float | None) -> bool:
+    """Whether a topic of this stability is marked as not reproducible."""
+    return stability is not None and stability < UNSTABLE
+
+
+def stability_mark(stability: float) -> str:
+    """Return a stability as it is printed: with a question mark if the topic is not reproducible."""
+    return f"{stability:.2f}{' ?' if is_unstable(stability) else ''}"
+
+
+def _stability_cell(topic: Topic) -> str:
+    return "" if topic.stability is None else f"<td>{stability_mark(topic.stability)}</td>"
+
+
+class Topic(list[tuple[str, float]]):
+    """The first words of a topic with their probabilities, and how far the topic can be believed.
+
+    Attributes
+    ----------
+    stability : float or None
+        How far two halves of the corpus agree on the topic, in [0, 1]; None where the model was fitted without
+        `n_groups`.
+    """
+
+    stability: float | None = None
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the topic is marked as not reproducible."""
+        return is_unstable(self.stability)
+
+    def __repr__(self) -> str:
+        words = super().__repr__()
+        return f"<unstable, {self.stability:.2f}: {words}>" if self.unstable else words
 
 
 class Views:
     """What `DiscreteICA` has for people to look at; whatever it needs is imported when it is first asked for."""
 
     components_: FloatArray
+    stability_: FloatArray
     concentration_: FloatArray
 
-    def topics(self, n_words: int = 10, *, feature_names: Sequence[str] | None = None) -> list[list[tuple[str, float]]]:
+    def topics(self, n_words: int = 10, *, feature_names: Sequence[str] | None = None) -> list[Topic]:
         """Return the most probable words of each topic with their probabilities.
+
+        Each topic is a list of pairs. Where the model was fitted with `n_groups`, it also has its `stability`, and is
+        marked as `unstable` if it is not reproducible.
 
         Parameters
         ----------
@@ -48,9 +90,25 @@ class Views:
             raise ValueError(f"n_words must be at least 1, got {n_words}")
         # a stable sort: equally probable words stay in the order of the vocabulary
         order = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
-        return [
-            [(str(names[m]), float(topic[m])) for m in words] for topic, words in zip(components, order, strict=True)
+        topics = [
+            Topic((str(names[m]), float(topic[m])) for m in words)
+            for topic, words in zip(components, order, strict=True)
         ]
+        for topic, stability in zip(topics, getattr(self, "stability_", ()), strict=False):
+            topic.stability = float(stability)
+        return topics
+
+    def confidence(
+        self, n_words: int = 10, *, level: float = 0.9, n_splits: int = 100, random_state: int = 0
+    ) -> Confidence:
+        """Return how sure the topics are: stability, and intervals for the first words and the concentration.
+
+        For a model fitted with `n_groups`. See `momentopic.confidence.confidence`.
+        """
+        from momentopic.confidence import confidence
+
+        self._check_fitted()
+        return confidence(self, n_words=n_words, level=level, n_splits=n_splits, random_state=random_state)
 
     def report(self, path: str | Path, corpus: Corpus | None = None, **options: Any) -> Path:
         """Write the model as one HTML file to look at and send around. See `momentopic.report.write_report`."""
@@ -119,13 +177,14 @@ class Views:
             return f"<pre>{html.escape(repr(self))}</pre>"
         shares = self.concentration_ / self.concentration_.sum()
         rows = "".join(
-            f"<tr><th>{k}</th><td>{share:.1%}</td>"
+            f"<tr><th>{k}</th><td>{share:.1%}</td>{_stability_cell(words)}"
             f"<td style='text-align: left'>{html.escape(' '.join(word for word, _ in words))}</td></tr>"
             for k, (share, words) in enumerate(zip(shares, self.topics(_REPR_WORDS), strict=True))
         )
+        stability = "<th>stability</th>" if hasattr(self, "stability_") else ""
         return (
             f"<p><code>{html.escape(repr(self))}</code></p>"
-            f"<table><thead><tr><th>topic</th><th>share</th><th>words</th></tr></thead><tbody>{rows}</tbody></table>"
+            f"<table><thead><tr><th>topic</th><th>share</th>{stability}<th>words</th></tr></thead><tbody>{rows}</tbody></table>"
         )
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:

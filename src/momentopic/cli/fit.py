@@ -85,6 +85,9 @@ def fit(
     refine: Annotated[
         Refinement, typer.Option(help="What follows the moment solution.", rich_help_panel=_METHOD)
     ] = Refinement.collapsed,
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="Also find out how far each topic is reproducible.")
+    ] = False,
     threads: Annotated[int | None, typer.Option(help="Threads (default: all cores).", min=1)] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a report: an .html file.")] = None,
     seed: options.Seed = 0,
@@ -93,6 +96,7 @@ def fit(
     """Find the topics of a corpus and save them."""
     from momentopic import Corpus, DiscreteICA, persist
     from momentopic.engine import ThreadEngine
+    from momentopic.moments.groups import N_GROUPS
     from momentopic.report.page import check_report_destination
 
     persist.check_destination(output)  # before any work
@@ -109,7 +113,7 @@ def fit(
     model = DiscreteICA(
         k, moments=moments.value, algorithm=algorithm.value, projections=projections.value, c0=c0,
         refine=cast(Any, None if refine is Refinement.none else refine.value),
-        engine=ThreadEngine(threads), random_state=seed, verbose=1,
+        n_groups=N_GROUPS if confidence else None, engine=ThreadEngine(threads), random_state=seed, verbose=1,
     )  # fmt: skip
     with warnings.catch_warnings():
         if corpus.settings is not None:  # the reader has said so already
@@ -127,6 +131,9 @@ def fit(
         )  # fmt: skip
         return
     print_seconds(model.timings_)
+    if confidence:
+        unstable = sum(topic.unstable for topic in model.topics(1))
+        say(f"{unstable} of {k} topics are marked as not reproducible: two halves of the corpus disagree about them")
     say(f"{k} topics in {output}; see them with: momentopic topics {output}")
     if report is not None:
         say(f"report in {report.resolve()}")

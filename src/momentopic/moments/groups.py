@@ -7,8 +7,8 @@ from group to group, and the others take part with what they have in the whole c
 about the cube of its frequency, so that a thousand words are nearly all of it.
 
 The same words are those whose probabilities can be given intervals: their rows of S W' are kept too, because
-a topic varies also outside of the span of the whitened directions. A random sample of the other words is among the
-chosen ones: it stands for them where a whole topic is compared with another.
+a topic varies also outside of the span of the whitened directions. A sample of the other words is among the chosen
+ones: it stands for them where a whole topic is compared with another.
 """
 
 from __future__ import annotations
@@ -105,12 +105,12 @@ class GroupMoments:
             self.tokens,
             self.first[:, :k],
             self.lengths[:, :k],
-            self.second[:, :k, :k],
+            np.ascontiguousarray(self.second[:, :k, :k]),
             self.third[:, packed_corner(r, k)],
             self.words,
             self.word_weights,
             self.word_totals,
-            self.word_rows[:, :, :k],
+            np.ascontiguousarray(self.word_rows[:, :, :k]),
             self.W_words[:k],
             self.center[:k],
             self.second_rest[:k, :k],
@@ -164,20 +164,27 @@ class Replicates:
         K = groups.n_directions
         N = float(w @ groups.n_docs)
         change = w @ groups.first / N  # of W mean
-        covariance = (np.tensordot(w, groups.second, 1) - N * np.outer(change, change)) / (N - 1)
+        raw = _combined(w, groups.second)
+        covariance = (raw - N * np.outer(change, change)) / (N - 1)
         totals = w @ groups.word_totals / N
         diagonal = (groups.W_words * totals) @ groups.W_words.T
-        moved = np.einsum("g,grk->rk", w, groups.word_rows) - N * np.outer(totals, change)
+        moved = _combined(w, groups.word_rows) - N * np.outer(totals, change)
         rows = moved / (N - 1) - totals[:, None] * groups.W_words.T
         mean = groups.center + change
         total = (w @ groups.lengths - float(w @ groups.tokens) * change) / (N - 1) - mean
-        cubes = unpacked(w @ groups.third, K)
-        raw = np.tensordot(w, groups.second, 1)
+        cubes = unpacked(_combined(w, groups.third), K)
         cubes += 2 * N * change[:, None, None] * change[:, None] * change - outer_terms(change, raw)
-        equal = unpacked(w @ self._equal, K) / (N - 1) - N / (N - 1) * outer_terms(change, diagonal)
+        equal = unpacked(_combined(w, self._equal), K) / (N - 1) - N / (N - 1) * outer_terms(change, diagonal)
         third = N / ((N - 1) * (N - 2)) * cubes - equal - groups.third_rest
         second = covariance - diagonal - groups.second_rest
         return Replicate(mean, (second + second.T) / 2, third, rows, total)
+
+
+def _combined(weights: FloatArray, sums_by_group: Any) -> FloatArray:
+    """Return the weighted sum over groups, taken in the precision of the sums: one matrix product."""
+    flat = sums_by_group.reshape(len(weights), -1)
+    combined: FloatArray = (weights.astype(flat.dtype) @ flat).astype(np.float64)
+    return combined.reshape(sums_by_group.shape[1:])
 
 
 def group_moments(
@@ -287,7 +294,7 @@ def chosen_words(mean: FloatArray, whitening: Whitening) -> tuple[IntArray, Floa
     """Return the words whose sums are kept, ascending, and how many words each stands for.
 
     These are frequent ones, and such that have much of S, or of a weak direction of it: the words that can be among the
-    first of a topic, which is not known yet when the sums are taken. To them comes a random sample of the others.
+    first of a topic, which is not known yet when the sums are taken. To them comes a sample of the others.
     """
     M, r = len(mean), len(whitening.W)
     n_words = max(_WORDS, _WORDS_PER_TOPIC * r)
@@ -297,9 +304,15 @@ def chosen_words(mean: FloatArray, whitening: Whitening) -> tuple[IntArray, Floa
     # the best rank under any of the three
     ranks = np.min([np.argsort(np.argsort(-score, kind="stable"), kind="stable") for score in scores], axis=0)
     order = np.argsort(ranks, kind="stable")
-    sampled = np.random.default_rng(0).choice(order[n_words:], _SAMPLED, replace=False)
-    words = np.concatenate([order[:n_words], sampled])
-    weights = np.repeat([1.0, (M - n_words) / _SAMPLED], [n_words, _SAMPLED])
+    # a systematic sample with chances in proportion to the size of their entries: sums of entries come out best
+    others = order[n_words:]
+    size = np.sqrt(scores[1][others])
+    size = np.maximum(size, 0.1 * size.mean() + np.finfo(float).tiny)
+    ends = np.cumsum(size) / size.sum() * _SAMPLED
+    sampled = np.unique(np.searchsorted(ends, np.arange(_SAMPLED) + 0.5).clip(max=len(others) - 1))
+    words = np.concatenate([order[:n_words], others[sampled]])
+    chances = np.minimum(1.0, size[sampled] / size.sum() * _SAMPLED)
+    weights = np.concatenate([np.ones(n_words), 1 / chances])
     ascending = np.argsort(words)
     return words[ascending], weights[ascending]
 

@@ -14,6 +14,7 @@ from momentopic.engine import get_engine
 from momentopic.report.groups import Groups, by_label, by_time
 from momentopic.report.layout import map_positions, topic_distances
 from momentopic.report.relevance import relevant_words
+from momentopic.views import UNSTABLE
 
 _LAMBDAS = np.linspace(0, 1, 21)  # the steps of the slider
 _SEARCHED = 20_000  # words that can be searched for, the most frequent ones
@@ -60,6 +61,7 @@ def prepare(
     coherent = None
     if corpus is not None and M > 1:
         coherent = coherence(components, corpus, "npmi", n_words=min(10, M), engine=get_engine(model.engine))
+    stability = getattr(model, "stability_", None)
     distances = topic_distances(components)
     positions, radii = map_positions(distances, shares)
     frequencies = shares @ components
@@ -74,6 +76,7 @@ def prepare(
             "r": _round(radii[k]),
             "words": [number[int(m)] for m in candidates[k]],
             "phi": [_round(components[k, m]) for m in candidates[k]],
+            "stability": None if stability is None else _round(stability[k]),
             "coherence": None if coherent is None else _round(np.nan_to_num(coherent.per_topic[k])),
         }
         for k in range(K)
@@ -81,6 +84,7 @@ def prepare(
     return {
         "title": title or _title(model, corpus),
         "nWords": n_words,
+        "unstable": UNSTABLE,
         "topics": topics,
         "vocabulary": [words[m] for m in shown],
         "frequency": [_round(frequencies[m]) for m in shown],

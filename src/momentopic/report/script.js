@@ -59,6 +59,15 @@
       .slice(0, n);
   }
 
+  // A topic on which two halves of the corpus disagree; the stability is null where the model does not know it.
+  const isUnstable = (topic) => topic.stability !== null && topic.stability < data.unstable;
+  const stabilityTitle = (topic) =>
+    `Two random halves of the documents agree on ${percent(topic.stability)} of this topic` +
+    (isUnstable(topic) ? ": it is not reproducible." : ".");
+
+  const unstableMark = (topic) =>
+    isUnstable(topic) ? [" ", element("span", { class: "unstable", text: `? ${topic.stability.toFixed(2)}`, title: stabilityTitle(topic) })] : [];
+
   const topWords = topics.map((_, k) => relevantWords(k, 1, LIST_WORDS).map((entry) => data.vocabulary[entry.word]));
 
   function topicButton(k, detail) {
@@ -98,6 +107,12 @@
     byId("topic-facts").replaceChildren(
       ...facts.map(([name, value]) => element("div", {}, element("dt", { text: name }), element("dd", { text: value })))
     );
+    if (topic.stability !== null) {
+      const value = topic.stability.toFixed(2) + (isUnstable(topic) ? " ? not reproducible" : "");
+      const fact = element("div", { title: stabilityTitle(topic) }, element("dt", { text: "stability" }), element("dd", { text: value }));
+      if (isUnstable(topic)) fact.classList.add("unstable");
+      byId("topic-facts").append(fact);
+    }
     showWords();
     const similar = data.overlap[chosen]
       .map((value, k) => [value, k])
@@ -281,7 +296,7 @@
       .sort((a, b) => b[0] - a[0]) // small circles lie above large ones
       .map(([, k]) => {
         const topic = topics[k];
-        const group = shape("g", { "data-topic": k });
+        const group = shape("g", { "data-topic": k, class: isUnstable(topic) ? "unstable" : "" });
         const circle = shape("circle", { cx: 100 * topic.x, cy: 100 * topic.y, r: 100 * topic.r });
         circle.append(shape("title", {}, `Topic ${k} (${percent(topic.share)}): ${topWords[k].join(" ")}`));
         circle.addEventListener("click", () => choose(k));
@@ -299,7 +314,7 @@
           "li", { role: "option", id: `topic-option-${k}`, "aria-selected": "false", on: { click: () => choose(k) } },
           element("span", { class: "number", text: k }),
           element("span", { class: "share", text: percent(topic.share) }),
-          element("span", { class: "words", text: topWords[k].join(" ") })
+          element("span", { class: "words", text: topWords[k].join(" ") }, ...unstableMark(topic))
         )
       )
     );
