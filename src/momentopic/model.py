@@ -238,9 +238,9 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
             with steps.step("confidence") if self._evidence is not None else contextlib.nullcontext():
                 self._keep_stability(steps)
         remember_documents(self, X)
-        return self._remember(corpus, steps.seconds)
+        return self._finished(corpus, steps.seconds)
 
-    def _remember(self, corpus: Corpus, seconds: dict[str, float]) -> DiscreteICA:
+    def _finished(self, corpus: Corpus, seconds: dict[str, float]) -> DiscreteICA:
         self.text_settings_ = corpus.settings
         self._training_data = {**corpus.summary(), "momentopic_version": __version__}
         self.timings_ = seconds

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _BAR = 0.012  # width, of the width of the drawing
 _LABELLED = 40  # topics of the last K that have room for their words
+_LEAST = 0.005  # of the height, for a bar to be labelled
 
 
 def plot_path(found: TopicPath) -> Any:
@@ -95,7 +96,8 @@ def plot_flow(found: TopicPath, n_words: int = 3) -> Any:
         chosen = bar.k == found.suggestion.k
         height = max(bar.bottom - bar.top, 1e-3)
         panel.add_patch(Rectangle((bar.x, bar.top), _BAR, height, facecolor=_CHOSEN if chosen else _TOPIC))
-        if bar.k == ks[0] or (bar.k == ks[-1] and bar.k <= _LABELLED):
+        labelled = bar.k == ks[0] or (bar.k == ks[-1] and bar.k <= _LABELLED)
+        if labelled and bar.bottom - bar.top > _LEAST:
             text = " ".join(_literal(word) for word, _ in words[bar.k][bar.topic])
             first = bar.k == ks[0]
             panel.text(

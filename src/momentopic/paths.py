@@ -19,7 +19,7 @@ from momentopic import heldout as scoring
 from momentopic._types import FloatArray, IntArray
 from momentopic.choosing import Spectrum, spectrum
 from momentopic.coherence import coherence
-from momentopic.confidence import UNSTABLE, confidence
+from momentopic.confidence import confidence
 from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.frames import is_texts
 from momentopic.engine import Engine, get_engine
@@ -33,13 +33,14 @@ from momentopic.moments.groups import N_GROUPS, group_moments
 from momentopic.progress import Steps
 from momentopic.solve import Solution, solve_every
 from momentopic.suggest import Suggestion, suggest
+from momentopic.views import UNSTABLE
 
 Refinement: TypeAlias = Literal["collapsed", "variational"] | None
 Row: TypeAlias = dict[str, float | int | None]
 
 _SMOOTHING = 0.01  # of topics that are scored, as in `DiscreteICA.score`
 _MOST_SET_ASIDE = 1000  # documents: more would make the scores slow, not the choice better
-_REPLICATES = 10  # for the mean stability of the topics of a K
+_SPLITS = 10  # into halves, for the mean stability of the topics of a K
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +126,8 @@ class TopicPath:
             _, groups = group_moments(self._moments, largest)
             found = {}
             for n, (k, solution) in enumerate(zip(self.ks, self._solutions, strict=True)):
-                V = _sorted_rotation(solution, self._moments.mean)
-                found[k] = confidence(groups, k, V=V, n_replicates=_REPLICATES, random_state=self._seed).stability
+                sure = confidence(groups, k, V=solution.Z, n_splits=_SPLITS, random_state=self._seed)
+                found[k] = sure.stability
                 steps.part(n + 1, len(self.ks))
             return found
 
@@ -299,7 +300,7 @@ def _found(
             with steps.step(f"refinement of {k} topics"):
                 refined = model._refined(corpus, solution, engine, seed, steps)
         model._keep(solution, refined, moments.mean_length)
-        models[k] = model._remember(corpus, dict(steps.seconds))
+        models[k] = model._finished(corpus, dict(steps.seconds))
     return moments, solutions, models
 
 
@@ -318,9 +319,3 @@ def _set_aside(N: int, part: float, seed: int) -> tuple[IntArray, IntArray]:
 
 def _rows(corpus: Corpus, rows: IntArray) -> Corpus:
     return Corpus(corpus.counts[rows], corpus.vocabulary, empty_ok=True)
-
-
-def _sorted_rotation(solution: Solution, mean: FloatArray) -> FloatArray:
-    """Return the rotation with its rows in the order of the topics: of descending concentration."""
-    V = solution.diagonalization.V
-    return V[np.argsort(-((V @ (solution.whitening.W @ mean)) ** 2), kind="stable")]

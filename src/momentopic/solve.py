@@ -216,21 +216,25 @@ def solve_every(
             whitening = whiten(moments, ks[-1], tol=_RESIDUAL, random_state=random_state)
         with steps.step("tensor"):
             tensor = _tensor(moments, whitening, _RESIDUAL, None)
-        found: list[_Diagonalized] = [None] * len(ks)  # type: ignore[list-item]
+        found: dict[int, Solution] = {}
         with steps.step("diagonalisation"):
-            sum_over_ranges(_diagonalize_one, len(ks), 1, tensor, ks, found, n_threads=n_threads)
-        with steps.step("recovery"):
-            return [_recovered(moments, whitening.corner(k), each) for k, each in zip(ks, found, strict=True)]
+            sum_over_ranges(_solve_corner, len(ks), 1, moments, whitening, tensor, ks, found, n_threads=n_threads)
+        return [found[k] for k in ks]
 
 
-def _diagonalize_one(
-    part: slice, tensor: FloatArray, ks: Sequence[int], found: list[_Diagonalized]
+def _solve_corner(
+    part: slice,
+    moments: AnyMoments,
+    whitening: Whitening,
+    tensor: FloatArray,
+    ks: Sequence[int],
+    found: dict[int, Solution],
 ) -> tuple[FloatArray]:
-    """Diagonalise a corner, the largest first: then the threads end at about the same time."""
-    i = len(ks) - 1 - part.start
-    corner = np.ascontiguousarray(tensor[: ks[i], : ks[i], : ks[i]])
+    """Find the topics of one K, the largest K first: then the threads end at about the same time."""
+    k = ks[len(ks) - 1 - part.start]
+    corner = np.ascontiguousarray(tensor[:k, :k, :k])
     result = joint_diagonalize(corner)
-    found[i] = _Diagonalized(result, _contracted(corner, result.V))
+    found[k] = _recovered(moments, whitening.corner(k), _Diagonalized(result, _contracted(corner, result.V)))
     return (np.zeros(1),)
 
 

@@ -17,13 +17,14 @@ from momentopic import kernels
 from momentopic._types import FloatArray, IntArray
 from momentopic.engine.threads import sum_over_ranges
 
-_MEMORY = 24  # pairs of steps and changes of the gradient that are remembered
+_MEMORY = 16  # pairs of steps and changes of the gradient that are remembered
 _LONGEST = 0.3  # radians: the largest entry of a step
 _SMALLEST = 0.05  # curvatures below this part of their median are raised to it
 _DECREASE = 1e-4  # part of what the slope promises that a step must deliver
 _ROUNDING = 1e-14  # of the whole: differences of the criterion below it mean nothing
 _NUMBERS = 1 << 17  # in the matrices of a part: they stay in the second-level cache
 _TENSOR_PARTS = 4  # of V: each reads the whole tensor
+_SMALL = 48  # topics: fewer are not worth another thread
 _SYMMETRIC = 1e-12  # part of the largest entry by which those of a symmetric tensor may differ
 
 
@@ -215,7 +216,8 @@ def _tensor_sums(slices: FloatArray, V: FloatArray, squares: FloatArray) -> _Sum
     """
     K = len(V)
     once, twice = np.empty((K, K)), np.empty((K, K))
-    sum_over_ranges(_applied_part, K, -(-K // _TENSOR_PARTS), slices, V, once, twice)
+    size = K if K < _SMALL else -(-K // _TENSOR_PARTS)
+    sum_over_ranges(_applied_part, K, size, slices, V, once, twice)
     return _Sums(twice @ V.T, squares, once @ once.T)
 
 

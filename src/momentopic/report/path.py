@@ -132,7 +132,7 @@ def _chart(rows: Sequence[Row], key: str, title: str, chosen: int | None, *, log
         return math.log10(max(value, 1e-300)) if log else value
 
     width, tall = _CHART
-    left, right, top, bottom = 52.0, width - 10, 12.0, tall - 26
+    left, right, top, bottom = 52.0, width - 16, 12.0, tall - 26
     ks = [int(row["k"] or 0) for row in rows]
     values = [float(row[key] or 0.0) for row in rows]
     errors = [float(row["stderr"] or 0.0) if key == "bits_per_token" else 0.0 for row in rows]
