@@ -20,7 +20,7 @@ from momentopic.checkpoint import Checkpoint, fit_task
 from momentopic.confidence import Evidence, confidence
 from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.frames import is_texts
-from momentopic.engine import Engine, ThreadEngine, get_engine
+from momentopic.engine import Engine, get_engine
 from momentopic.exceptions import RankError
 from momentopic.memory import Plan, limited, parse_size, plan_fit
 from momentopic.moments import Moments, dica_moments, lda_moments
@@ -215,8 +215,8 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
                 raise ValueError(
                     f"{engine!r} has no methods update and turn, which a refinement needs: use refine=None"
                 )
-            if self.checkpoint is not None and type(engine) is not ThreadEngine:
-                raise ValueError(f"a checkpoint is kept by the threads of this machine alone, not by {engine!r}")
+            if self.checkpoint is not None and hasattr(engine, "solve"):
+                raise ValueError(f"{engine!r} keeps no checkpoints: use engine='threads', or leave checkpoint out")
             if hasattr(engine, "with_progress"):
                 engine = engine.with_progress(steps.block)
             plan = self._plan(corpus, engine)
