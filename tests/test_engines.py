@@ -158,6 +158,29 @@ def test_documents_and_scores_have_the_same_bits(exact, corpus, local):
     assert nats[0].tobytes() == nats[1].tobytes()
 
 
+@pytest.mark.parametrize("n_blocks", [1, 2, 5, 8, 13, 16])
+def test_the_tree_does_not_depend_on_who_adds_which_blocks(n_blocks):
+    from momentopic.engine.worker import merged
+
+    rng = np.random.default_rng(n_blocks)
+    parts = (rng.standard_normal((n_blocks, 4)) * 10.0 ** rng.integers(-6, 6, (n_blocks, 4))).astype(np.float32)
+    together = OrderedSum(double=True)
+    for i in rng.permutation(n_blocks):
+        together.add(int(i), (parts[i].copy(),))
+    expected = together.result()[0].tobytes()
+    for n_runs in range(1, n_blocks + 1):
+        runs = []
+        for numbers in np.array_split(np.arange(n_blocks), n_runs):
+            run = OrderedSum(double=True)
+            for i in numbers:
+                run.add(int(i), (parts[i].copy(),))
+            runs.append(run.nodes)
+        final = OrderedSum(double=True)
+        for node, part in merged(True, *runs).items():
+            final.add_node(node, part)
+        assert final.result()[0].tobytes() == expected
+
+
 # the verbs
 
 
