@@ -144,7 +144,7 @@ def main() -> None:
     rows = [
         *planted(arguments.planted, arguments.docs),
         *real("AP", *fold("ap"), [600, 1200], 200),
-        *real("NIPS", *fold("nips"), [600, 1200], 400),
+        *real("NIPS", *fold("nips"), [600], 600),
         *real("20 Newsgroups", *newsgroups(), [5000], 2500),
     ]
     with (HERE / "results" / "stream.csv").open("w", newline="") as file:
