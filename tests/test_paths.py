@@ -191,13 +191,13 @@ def test_bad_options(planted, option, message):
 def test_flow_joins_topics_to_those_whose_words_they_share():
     first = np.array([[0.5, 0.5, 0, 0, 0], [0, 0, 0.5, 0.5, 0]])
     second = np.array([[0, 0, 0, 1.0, 0], [0.5, 0.5, 0, 0, 0], [0, 0, 1.0, 0, 0], [0, 0.01, 0, 0, 0.99]])
-    levels = flow({2: first, 4: second}, {2: np.array([0.6, 0.4]), 4: np.array([0.1, 0.5, 0.2, 0.2])})
-    assert list(levels[0].order) == [0, 1]
+    levels = flow({2: first, 4: second}, {2: np.array([0.4, 0.6]), 4: np.array([0.1, 0.5, 0.2, 0.2])})
+    assert list(levels[0].order) == [1, 0]
     assert list(levels[1].parent) == [1, 0, 1, 0]
     np.testing.assert_allclose(levels[1].similarity, [np.sqrt(0.5), 1, np.sqrt(0.5), np.sqrt(0.005)])
     assert levels[1].split() == {1: [0, 2]}
     assert levels[1].new == [3]
-    assert list(levels[1].order) == [1, 3, 2, 0]  # under their parents, the larger first
+    assert list(levels[1].order) == [2, 0, 1, 3]  # under their parents, the larger first
 
 
 def test_drawing_keeps_bars_apart_and_ribbons_at_their_bars(found):
