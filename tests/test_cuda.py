@@ -137,4 +137,17 @@ def test_more_topics_than_the_sweeps_know_are_left_to_the_threads(corpus):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweeps, "_MOST_TOPICS", 8)
         device = DiscreteICA(K, engine="cuda", n_sweeps=5).fit(corpus)
+    small = DiscreteICA(K, engine=CudaEngine(memory=1000), n_sweeps=5).fit(corpus)  # no room for the documents
     assert np.isfinite(device.components_).all()
+    assert np.isfinite(small.components_).all()
+
+
+@needs_device
+def test_an_engine_keeps_one_corpus(corpus):
+    engine = CudaEngine()
+    engine.place(corpus)
+    first = engine._on_device(corpus)
+    assert engine._on_device(corpus.divided(3)) is first
+    engine.place(Corpus(corpus.counts[:50]))
+    assert engine._on_device(corpus) is not first
+    assert len(engine._placed) == 1

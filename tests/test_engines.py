@@ -14,12 +14,12 @@ from momentopic import DiscreteICA, heldout, simulate
 from momentopic.corpus import Corpus, CountsError, TextSettings
 from momentopic.corpus.collections import ClusterCorpus
 from momentopic.engine import OrderedSum, ThreadEngine, get_engine
+from momentopic.engine.cuda import device_available
 from momentopic.moments import dica_moments, lda_moments
 
 from .conftest import planted_topics
 from .reference import dica_dense, lda_dense, relative_error
 
-distributed = pytest.importorskip("distributed")
 # Dask's own: its event loop and its sockets are closed late
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -43,6 +43,7 @@ if hasattr(Corpus, "open"):
 
 @pytest.fixture(scope="module")
 def client():
+    distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
@@ -54,11 +55,8 @@ def make_engine(name, request):
     if name == "dask":
         return get_engine(request.getfixturevalue("client"))
     if name == "cuda":
-        cupy = pytest.importorskip("cupy")
-        try:
-            cupy.cuda.runtime.getDeviceCount()
-        except cupy.cuda.runtime.CUDARuntimeError:
-            pytest.skip("there is no CUDA device on this machine")
+        if not device_available():
+            pytest.skip("there is no CUDA device on this machine, or no CuPy")
         return get_engine("cuda")
     return ThreadEngine({"one thread": 1, "two threads": 2}[name])
 

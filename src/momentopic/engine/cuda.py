@@ -7,7 +7,6 @@ device they have the same bits on every run.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -60,10 +59,10 @@ class CudaEngine(ThreadEngine):
         if not device_available():
             raise RuntimeError("engine='cuda' finds no CUDA device or driver on this machine: use engine='threads'")
         self.memory = memory or int(_PART_OF_MEMORY * cupy.cuda.Device().mem_info[0])
-        self._placed: dict[int, tuple[Any, Any]] = {}
+        self._placed: list[tuple[Any, Any]] = []  # the last corpus, shared by copies of the engine
 
     def place(self, corpus: Corpus) -> None:
-        """Bring the documents to the device now, rather than at the first sum."""
+        """Bring the documents to the device now, rather than at the first sum; they stay until others come."""
         self._on_device(corpus).place()
 
     def _on_device(self, corpus: Corpus) -> Any:
@@ -72,12 +71,17 @@ class CudaEngine(ThreadEngine):
         # copies of a corpus that are cut in other places share their counts, or their shards
         parts = vars(corpus)
         source: Any = parts.get("counts", parts.get("_shards", corpus))
-        known = self._placed.get(id(source))
-        if known is None or known[0]() is not source:
-            key = id(source)
-            known = weakref.ref(source, lambda _: self._placed.pop(key, None)), DeviceCorpus(corpus, self.memory)
-            self._placed[key] = known
-        return known[1]
+        if not self._placed or self._placed[0][0] is not source:
+            self._placed[:] = [(source, DeviceCorpus(corpus, self.memory))]  # one at a time: memory is short
+        return self._placed[0][1]
+
+    def _sweeps_fit(self, corpus: Corpus, n_topics: int) -> bool:
+        """Say whether the device has room for a refinement: all documents, and the topics of all their tokens."""
+        from momentopic.cuda import sweeps
+
+        documents = 16 * corpus.nonzeros
+        states = 4 * sweeps.width_of(n_topics) * corpus.shape[0] + 2 * corpus.tokens
+        return sweeps.can_sweep(n_topics) and max(documents, states) <= self.memory
 
     def sum(self, function: BlockFunction[P], corpus: Corpus, *args: P.args, **kwargs: P.kwargs) -> Partial:
         """Return the sum over all blocks of ``function(block, *args, **kwargs)``; see `Engine.sum`."""
@@ -93,7 +97,7 @@ class CudaEngine(ThreadEngine):
         if function is start_block and not args[-1]:
             from momentopic.cuda import sweeps
 
-            if sweeps.can_sweep(args[0].shape[1]):
+            if self._sweeps_fit(corpus, args[0].shape[1]):
                 counts, held = sweeps.start(corpus, self._on_device(corpus), *args[:-1])
                 return counts, held  # type: ignore[return-value]
         if function is prior_block and states and _is_on_device(states[0]):
@@ -117,7 +121,7 @@ class CudaEngine(ThreadEngine):
             from momentopic.cuda import sweeps
 
             held: Any = states
-            if not _is_on_device(held[0]) and sweeps.can_sweep(held[0].N.shape[1]):
+            if not _is_on_device(held[0]) and self._sweeps_fit(corpus, held[0].N.shape[1]):
                 held = [sweeps.uploaded(corpus, self._on_device(corpus), held, held[0].N.shape[1])] * len(held)
             if _is_on_device(held[0]):
                 parts: Any = words
