@@ -29,6 +29,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from momentopic._types import FloatArray, IntArray
+from momentopic.tables import data_frame
 from momentopic.views import UNSTABLE
 
 Status = Literal["matched", "changed", "new", "gone"]
@@ -149,12 +150,6 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """Return the topics as a pandas DataFrame, one a row."""
-        from momentopic.exceptions import MissingPackageError
-
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingPackageError("pandas", "plot", "to make data frames") from error
         rows = [
             {
                 "status": t.status, "first": t.first, "second": t.second, "similarity": t.similarity,
@@ -165,7 +160,7 @@ class Comparison:
             }
             for t in self.topics
         ]  # fmt: skip
-        return pd.DataFrame(rows)
+        return data_frame(rows)
 
     def plot(self, topics: Any = None, n_words: int = 8) -> Any:
         """Draw the words that changed, a panel a topic. See `momentopic.plots.plot_comparison`."""
