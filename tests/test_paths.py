@@ -10,9 +10,11 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from typer.testing import CliRunner
 
 import momentopic
 from momentopic import Corpus, DiscreteICA, heldout, simulate
+from momentopic.cli.app import app
 from momentopic.cli.path import parsed_ks
 from momentopic.exceptions import RankError
 from momentopic.flow import Level, drawing, flow
@@ -392,8 +394,8 @@ def test_bad_ks_of_the_command(text):
 
 def test_command(planted, tmp_path):
     sp.save_npz(tmp_path / "counts.npz", planted)
-    done = run("path", tmp_path / "counts.npz", "--k", "2,5,8", "-o", tmp_path / "out", "--json")
-    result = json.loads(done.stdout)
+    arguments = ["path", str(tmp_path / "counts.npz"), "--k", "2,5,8", "-o", str(tmp_path / "out"), "--json"]
+    result = json.loads(CliRunner().invoke(app, arguments).stdout)
     assert result["suggestion"] == 5
     with (tmp_path / "out" / "table.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
