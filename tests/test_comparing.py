@@ -116,7 +116,32 @@ def test_different_vocabularies_are_aligned_on_the_common_words(topics):
     assert "compared on the 250 words that both have (50 are only in first, 10 only in second)" in found.summary()
 
 
+def test_topics_without_common_words_share_nothing():
+    """A topic that is wholly on words of its own model: not half like every topic, nor the same as another such one."""
+    common = np.kron(np.eye(2), [0.6, 0.4])
+    rows = np.vstack([np.hstack([common, np.zeros((2, 1))]), [[0, 0, 0, 0, 1.0]]])
+    found = compare(model_of(rows, [*"abcd", "onlyfirst"]), model_of(rows, [*"abcd", "onlysecond"]))
+    assert found.threshold == 0
+    assert {(t.status, t.first, t.second) for t in found.topics} == {
+        ("matched", 0, 0), ("matched", 1, 1), ("gone", 2, None), ("new", None, 2),
+    }  # fmt: skip
+    assert [(topic.similarity, topic.top_words[0]) for topic in found.of("gone")] == [(0, "onlyfirst")]
+    assert [(topic.similarity, topic.top_words[0]) for topic in found.of("new")] == [(0, "onlysecond")]
+
+
+def test_single_topics_are_the_same_if_they_share_more_than_half():
+    first = model_of([[0.5, 0.5, 0, 0]], list("abcd"))
+    assert (
+        compare(first, model_of([[0.0, 0.1, 0.4, 0.5]], list("abcd")))
+        .summary()
+        .endswith("0 matched, 0 changed, 1 new, 1 gone.")
+    )
+    assert len(compare(first, model_of([[0.2, 0.4, 0.4, 0.0]], list("abcd"))).of("matched")) == 1
+
+
 def test_models_that_cannot_be_compared(topics):
+    with pytest.raises(ValueError, match=r"the vocabulary of second has 1 word\(s\) more than once, 'w0' for one"):
+        compare(model_of(topics), model_of(topics, [*WORDS[:-1], "w0"]))
     with pytest.raises(ValueError, match=r"no word in common \(300 and 300 words\)"):
         compare(model_of(topics), model_of(topics, [f"x{m}" for m in range(M)]))
     with pytest.raises(ValueError, match="the model of second does not know its words"):
@@ -196,8 +221,37 @@ def test_errors_are_those_of_a_jackknife(eras):
     np.testing.assert_allclose(stderr[common], slow[common], rtol=0.01)
 
 
-def test_groups_that_cannot_be_compared(eras):
+def test_a_topic_without_tokens_in_a_group_shares_nothing():
+    rng = np.random.default_rng(0)
+    X = np.zeros((60, 6), dtype=int)
+    X[:, :4] = rng.poisson(3, (60, 4))
+    X[30:, 4:] = rng.poisson(5, (30, 2))
+    topics = np.array([[0.25, 0.25, 0.25, 0.25, 0, 0], [0, 0, 0, 0, 0.5, 0.5]])
+    found = compare_groups(X, ["early"] * 30 + ["late"] * 30, model=model_of(topics, None))
+    (new,) = found.of("new")
+    assert (new.second, new.shares[0], new.similarity) == (1, 0, 0)
+
+
+def test_a_data_frame_keeps_its_words(eras):
+    pd = pytest.importorskip("pandas")
     _, _, corpus, groups = eras
+    frame = pd.DataFrame(corpus.counts[::8].toarray(), columns=corpus.vocabulary)
+    found = compare_groups(frame, groups[::8], n_components=2, n_words=3)
+    assert set(found.topics[0].top_words) <= set(corpus.vocabulary)
+
+
+def test_groups_that_cannot_be_compared(eras, monkeypatch):
+    _, _, corpus, groups = eras
+    for second in ("late", "zzz"):
+        with pytest.raises(ValueError, match=f"second='{second}' is given without first"):
+            compare_groups(corpus, groups, second=second)
+    with pytest.raises(ValueError, match="n_words"):
+        compare_groups(corpus, groups, n_words=0)
+    with monkeypatch.context() as patched:
+        patched.setattr("momentopic.intensity._MOST_DRAWN", 1000)
+        patched.setattr(DiscreteICA, "fit", lambda self, X: pytest.fail("a fit before the check"))
+        with pytest.raises(ValueError, match="Compare a sample of the documents"):
+            compare_groups(corpus, groups)
     with pytest.raises(ValueError, match="2400 documents, but groups are given for 3"):
         compare_groups(corpus, ["a", "b", "c"])
     three = ["x", "y", "z"] * 800

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from typer.testing import CliRunner
 from momentopic import Corpus, DiscreteICA, load, moments, simulate
 from momentopic.confidence import confidence, overlaps, solved_whole
 from momentopic.engine import ThreadEngine
+from momentopic.engine.threads import sum_over_ranges
 from momentopic.moments import groups as grouping
+from momentopic.moments import sketched_moments
 from momentopic.moments.groups import GroupMoments, Replicates, document_groups, group_moments
 from momentopic.report.data import prepare
 from momentopic.solve import solve
@@ -230,13 +233,33 @@ def test_topics_from_splits_are_not_reproducible():
     assert np.isfinite(found.low[origin >= 0]).all()
 
 
-def test_the_same_bits_with_any_number_of_threads():
+def test_the_same_bits_with_any_number_of_threads(monkeypatch):
     _, _, X = planted(N=300)
-    fits = [DiscreteICA(3, refine=None, n_groups=10, engine=ThreadEngine(n)).fit(X) for n in (1, 3)]
-    assert_array_equal(fits[0].stability_, fits[1].stability_)
-    assert_array_equal(fits[0].components_, fits[1].components_)
-    a, b = (model.confidence(n_splits=5) for model in (fits[0], fits[0]))
-    assert_array_equal(a.low, b.low)
+    found = []
+    for n in (1, 3):
+        monkeypatch.setattr("momentopic.confidence.sum_over_ranges", partial(sum_over_ranges, n_threads=n))
+        model = DiscreteICA(3, refine=None, n_groups=10, engine=ThreadEngine(n)).fit(X)
+        found.append((model.components_, model.stability_, *vars(model.confidence(n_splits=9)).values()))
+    for one, three in zip(*found, strict=True):
+        assert_array_equal(one, three)
+
+
+def test_stability_does_not_outlive_its_topics():
+    _, _, X = planted(N=300)
+    model = DiscreteICA(3, refine=None, n_groups=10).fit(X)
+    assert len(model.stability_) == 3
+    model.set_params(n_groups=None).fit_moments(sketched_moments(X, rank=10))
+    assert not hasattr(model, "stability_")
+
+
+@pytest.mark.parametrize(("n_docs", "enough"), [(5, False), (7, False), (9, False), (10, True)])
+def test_halves_of_groups_have_documents_enough(n_docs, enough):
+    _, _, X = planted(N=10)
+    if enough:
+        assert len(DiscreteICA(1, refine=None, n_groups=5).fit(X[:n_docs]).stability_) == 1
+    else:
+        with pytest.raises(ValueError, match=f"{n_docs} documents in 5 groups leave 2 to a half"):
+            DiscreteICA(1, refine=None, n_groups=5).fit(X[:n_docs])
 
 
 def test_groups_do_not_follow_the_order_of_the_documents():
@@ -272,6 +295,10 @@ def test_bad_requests(small):
         confidence(groups, level=90)
     with pytest.raises(ValueError, match="n_splits must be at least 2"):
         confidence(groups, n_splits=1)
+    model = DiscreteICA(3, refine=None, n_groups=G).fit(X)
+    for other in ({"K": 99}, {"V": np.eye(3)}):
+        with pytest.raises(ValueError, match="K and V are for group moments"):
+            confidence(model, **other)
 
 
 def test_saved_models_keep_their_groups(refined, tmp_path):

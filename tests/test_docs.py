@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
+import shutil
 import textwrap
 import warnings
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from momentopic import Corpus, DiscreteICA
+from momentopic.cli.app import app
 from momentopic.corpus.docstrings import installed_docstrings
 
 from .conftest import SHARED
@@ -92,17 +94,27 @@ def test_python_of(page, folder, data, monkeypatch):
                 (Path(keep) / file.name).write_bytes(file.read_bytes())
 
 
+@pytest.fixture(scope="module")
+def fitted(data, tmp_path_factory):
+    """The folder `model` that the commands of several pages begin with, made once."""
+    folder = tmp_path_factory.mktemp("fitted")
+    texts, sections = data
+    DiscreteICA(5).fit(Corpus.from_texts(texts, labels=sections)).save(folder / "model")
+    return folder / "model"
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
-def test_commands_of(page, folder, data):
+def test_commands_of(page, folder, fitted):
+    """In this process: a process for each command would spend most of its time on the start (see test_cli)."""
     skip_without_real_data(page)
     if page.parent.name == "examples":
         pytest.skip("the Python code of the page does the same")
-    prepared = ["momentopic fit articles.csv --text body --label section --date published -k 5 -o model"]
-    for line in (*prepared, *commands(page)):
-        arguments = [sys.executable, "-m", *line.split()]
-        done = subprocess.run(arguments, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-    assert len(commands(page)) > 0
+    shutil.copytree(fitted, "model")
+    for line in commands(page):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            done = CliRunner().invoke(app, line.split()[1:])
+        assert done.exit_code == 0, f"{line}\n{done.output}{done.exception}"
 
 
 def test_links_between_pages_lead_somewhere():

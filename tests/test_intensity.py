@@ -12,19 +12,17 @@ from scipy.stats import gamma, kstest, lognorm, nbinom, poisson
 
 from momentopic import Corpus, DiscreteICA, simulate
 from momentopic.engine import ThreadEngine
-from momentopic.intensity import (
-    _Chain,
-    _scores,
-    estimate_intensities,
+from momentopic.intensity import _Chain, estimate_intensities, topics_of_tokens
+from momentopic.mixing import (
     fit_gammas,
     fit_weights,
+    gamma_scores,
     gamma_table,
     gammas_on_grid,
     holm,
     intensity_grid,
     posterior_means,
     score_test,
-    topics_of_tokens,
 )
 
 from .conftest import planted_topics
@@ -125,7 +123,7 @@ def p_value(y):
     """The score test where it is known which token has which topic."""
     histogram = np.bincount(y)[:, None].astype(float)
     shape, rate = fit_gammas(histogram)
-    scores = _scores(shape, rate, len(histogram))[0][y]
+    scores = gamma_scores(shape, rate, len(histogram))[0][y]
     return score_test(scores.sum(axis=0), scores.T @ scores, len(y), 1)[0]
 
 
@@ -228,10 +226,50 @@ def test_documents_are_asked_for_where_they_are_gone(tmp_path):
     found = loaded.intensities(X)
     np.testing.assert_array_equal(found.weights, model.intensities().weights)
     del X
-    with pytest.raises(ValueError, match="does not hold its documents"):
+    with pytest.raises(ValueError, match=r"does not hold its documents.*\(a list cannot be remembered\)"):
         model.intensities()
     with pytest.raises(ValueError, match="at least 100, not 20"):
         loaded.intensities(simulate.gamma_poisson(D, np.ones(2), 20, mean_length=20))
+
+
+def test_topics_that_follow_leave_alone_what_an_engine_was_given():
+    """An engine may keep the arguments of a pass and repeat it when a worker is lost."""
+
+    class Keeping(ThreadEngine):
+        def update(self, function, corpus, states, *args, **kwargs):
+            kept.append((args[0], args[0].copy()))
+            return super().update(function, corpus, states, *args, **kwargs)
+
+    kept = []
+    D = planted_topics(30, 2)
+    X = simulate.gamma_poisson(D, np.ones(2), 150, mean_length=20)
+    chain = _Chain(Corpus(X), D.T, Keeping(), True, 0, None)
+    chain.sweeps(gamma_table(np.ones(2), np.ones(2), chain.rows), 13)
+    assert (kept[0][1] != kept[-1][1]).any()
+    for given, then in kept:
+        np.testing.assert_array_equal(given, then)
+
+
+def test_many_documents_are_sampled_for_the_scores(monkeypatch):
+    monkeypatch.setattr("momentopic.intensity._MOST_SCORES", 150 * 9 * 2)
+    D = planted_topics(30, 2)
+    X = simulate.gamma_poisson(D, np.ones(2), 400, mean_length=10)
+    assert estimate_intensities(Corpus(X), D.T, ThreadEngine()).n_documents == 150
+
+
+def test_progress_ends_at_the_end():
+    class Watched:
+        def part(self, done, total):
+            seen.append((done, total))
+
+    seen = []
+    D = planted_topics(30, 2)
+    corpus = Corpus(simulate.gamma_poisson(D, np.ones(2), 150, mean_length=10))
+    topics_of_tokens(corpus, D.T, steps=Watched())
+    assert seen[-1][0] == seen[-1][1]
+    seen.clear()
+    estimate_intensities(corpus, D.T, ThreadEngine(), steps=Watched())
+    assert seen[-1][0] == seen[-1][1]
 
 
 def test_long_documents_are_thinned():

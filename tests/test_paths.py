@@ -10,10 +10,13 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from typer.testing import CliRunner
 
 import momentopic
 from momentopic import Corpus, DiscreteICA, heldout, simulate
+from momentopic.cli.app import app
 from momentopic.cli.path import parsed_ks
+from momentopic.exceptions import RankError
 from momentopic.flow import Level, drawing, flow
 from momentopic.heldout import HeldOut
 from momentopic.suggest import suggest
@@ -66,8 +69,8 @@ def test_seeds_matter_only_within_the_tolerance(found, planted):
 def test_a_refined_path_starts_each_k_from_its_moments(planted):
     few = planted[:300]
     refined = momentopic.path(few, (2, 5), refine="collapsed", heldout=0)
-    again = momentopic.path(few, (5,), refine="collapsed", heldout=0)
-    np.testing.assert_allclose(refined.models[5].components_, again.models[5].components_, atol=0.02)
+    alone = DiscreteICA(5, refine="collapsed").fit(few)
+    np.testing.assert_allclose(refined.models[5].components_, alone.components_, atol=0.02)
     assert refined.models[5].n_iter_ > 10
     assert refined.scores == {}
 
@@ -178,7 +181,7 @@ def test_ks_beyond_the_positive_spectrum_say_how_many_there_are(planted):
     X = planted.toarray()
     S = np.cov(X.T) - np.diag(X.mean(axis=0))
     n_positive = int((np.linalg.eigvalsh(S) > 1e-10).sum())
-    with pytest.raises(ValueError, match=f"only {n_positive} positive eigenvalues.*leaves 1 of these 2"):
+    with pytest.raises(RankError, match=f"only {n_positive} positive eigenvalues.*leaves 1 of these 2"):
         momentopic.path(planted, (5, 199))
 
 
@@ -186,6 +189,112 @@ def test_ks_beyond_the_positive_spectrum_say_how_many_there_are(planted):
 def test_bad_options(planted, option, message):
     with pytest.raises(ValueError, match=message):
         momentopic.path(planted, KS, **option)
+
+
+def test_a_data_frame_keeps_its_words(planted):
+    pd = pytest.importorskip("pandas")
+    words = [f"w{m}" for m in range(planted.shape[1])]
+    some = momentopic.path(pd.DataFrame(planted[:200].toarray(), columns=words), (2,), heldout=0)
+    assert some.models[2].topics(1)[0][0][0] in words
+    assert "word" not in str(some.flow)
+
+
+def test_models_have_the_engine_and_the_documents_they_were_given(planted):
+    """An engine that still shows its progress would start a bar that nobody stops."""
+    from momentopic.engine import ThreadEngine
+
+    plain = ThreadEngine(2)
+    some = momentopic.path(planted[:300], (2, 3), engine=plain, heldout=0, verbose=1)
+    assert all(model.engine is plain for model in some.models.values())
+    assert some._moments.engine is plain
+    assert some.stability is not None
+    assert some._moments.engine is plain
+    assert momentopic.path(planted[:300], (2,), heldout=0).models[2].engine == "auto"
+    assert some.models[2].intensities().n_documents == 300
+
+
+class Summing:
+    """An engine that does no more than sums."""
+
+    def __init__(self):
+        from momentopic.engine import ThreadEngine
+
+        self.sum, self.map = ThreadEngine().sum, ThreadEngine().map
+
+    def __repr__(self):
+        return "Summing()"
+
+
+def test_an_engine_of_sums_alone(planted):
+    few = planted[:200]
+    for fit in (
+        DiscreteICA(2, engine=Summing()).fit,
+        lambda X: momentopic.path(X, (2,), refine="collapsed", engine=Summing()),
+    ):
+        with pytest.raises(ValueError, match=r"Summing\(\) has no methods update and turn, which a refinement needs"):
+            fit(few)
+    some = momentopic.path(few, (2,), engine=Summing())
+    assert some.table[0]["coherence"] is not None
+    with pytest.raises(ValueError, match=r"Summing\(\) has no method update, which intensities need"):
+        some.models[2].intensities()
+
+
+@pytest.mark.parametrize("M", [1, 2, 7])
+def test_few_words(M):
+    X = np.random.default_rng(0).negative_binomial(1, 0.3, size=(40, 1)) * np.ones((1, M), dtype=int)
+    X = X + np.random.default_rng(1).poisson(0.5, size=(40, M)) + 1
+    some = momentopic.path(X, (1,))
+    assert (some.table[0]["coherence"] is None) == (M == 1)
+
+
+def test_few_documents(tmp_path):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    X = np.array([[5, 4, 0, 0], [3, 6, 0, 1], [0, 0, 7, 3], [0, 1, 4, 6], [9, 5, 0, 0]])
+    some = momentopic.path(X, (1, 2))
+    assert some.spectrum is None
+    assert some.table[0]["eigenvalue"] is None
+    assert some.suggestion.k is None
+    assert "too few documents" in str(some.suggestion)
+    some.plot()
+    some.report(tmp_path / "path.html")
+    pyplot.close("all")
+    with pytest.raises(ValueError, match="setting aside 1 of 3 documents leaves fewer than 3"):
+        momentopic.path(X[:3], (1,))
+    assert momentopic.path(X[:3], (1,), heldout=0).table[0]["bits_per_token"] is None
+
+
+def test_numbers_of_topics_that_fewer_documents_do_not_support_have_no_score(planted, tmp_path):
+    """Words that are in few documents are directions of their own, until one of those is set aside."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    N = 40
+    aside = np.sort(np.random.default_rng(0).permutation(N)[:4])
+    X = np.zeros((N, 8), dtype=int)
+    X[:, :4] = np.random.default_rng(1).poisson([[6, 6, 0, 0], [0, 0, 6, 6]] * (N // 2))
+    for m, n in zip(range(4, 8), aside, strict=True):
+        X[n, m] = 20
+    some = momentopic.path(X, (1, 5))
+    assert set(some.scores) == {1}
+    assert [row["bits_per_token"] is None for row in some.table] == [False, True]
+    assert some.suggestion is not None
+    some.plot()
+    some.report(tmp_path / "path.html")
+    pyplot.close("all")
+
+
+def test_a_k_without_a_score_is_not_suggested():
+    bits = scores(k2=-9, k4=-8)
+    assert suggest((2, 4, 6, 8), Noise(8), bits).k == 4
+    assert suggest((2, 4, 6, 8), Noise(8), bits, refined=True).k == 4
+    assert suggest((6, 8), Noise(8), bits).k == 8
+
+
+def test_nothing_is_counted_before_the_rest_is_checked(monkeypatch):
+    monkeypatch.setattr(Corpus, "from_texts", lambda *_, **__: pytest.fail("texts were counted"))
+    for options in ({"ks": (5, 2)}, {"heldout": 2}, {"refine": "vi"}):
+        with pytest.raises(ValueError, match="must|heldout"):
+            momentopic.path(["a text", "another"], **{"ks": (2,), **options})
 
 
 def test_flow_joins_topics_to_those_whose_words_they_share():
@@ -285,8 +394,8 @@ def test_bad_ks_of_the_command(text):
 
 def test_command(planted, tmp_path):
     sp.save_npz(tmp_path / "counts.npz", planted)
-    done = run("path", tmp_path / "counts.npz", "--k", "2,5,8", "-o", tmp_path / "out", "--json")
-    result = json.loads(done.stdout)
+    arguments = ["path", str(tmp_path / "counts.npz"), "--k", "2,5,8", "-o", str(tmp_path / "out"), "--json"]
+    result = json.loads(CliRunner().invoke(app, arguments).stdout)
     assert result["suggestion"] == 5
     with (tmp_path / "out" / "table.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

@@ -29,8 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from momentopic._types import FloatArray, IntArray
+from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Block, Corpus, as_corpus
+from momentopic.corpus.selection import some_documents
 from momentopic.corpus.validate import document_lengths
 from momentopic.engine.base import Engine, get_engine
 from momentopic.moments import dica_moments
@@ -41,7 +42,7 @@ _TOLERANCE = 1e-3  # of the eigenpairs: far below the noise
 _STANDARD_ERRORS = 3.0  # a held-out direction must be so many above zero: of 100 directions of noise, 0.1 are
 _MORE_SIGNAL_THAN_NOISE = 0.5
 _THINNED_TO = 0.75  # the quantile of the lengths
-_LEAST_DOCUMENTS = 12
+LEAST_DOCUMENTS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,14 +115,14 @@ def spectrum(
     """
     corpus = as_corpus(X)
     N, M = corpus.shape
-    if N < _LEAST_DOCUMENTS:
+    if N < LEAST_DOCUMENTS:
         raise ValueError(
-            f"the noise is measured on halves of the corpus: give at least {_LEAST_DOCUMENTS} documents, not {N}"
+            f"the noise is measured on halves of the corpus: give at least {LEAST_DOCUMENTS} documents, not {N}"
         )
     if max_topics < 1 or n_splits < 1:
         raise ValueError(f"max_topics and n_splits must be at least 1, got {max_topics} and {n_splits}")
     r = min(max_topics, M)
-    who = get_engine(engine)
+    who = get_engine(engine, corpus)
     rng = np.random.default_rng(random_state)
     corpus = thinned(corpus, rng)
     with warnings.catch_warnings():
@@ -131,7 +132,7 @@ def spectrum(
         found, values, variances = [], [], []
         for _ in range(n_splits):
             order = rng.permutation(N)
-            halves = [_part(corpus, np.sort(rows)) for rows in (order[: N // 2], order[N // 2 : 2 * (N // 2)])]
+            halves = [some_documents(corpus, np.sort(rows)) for rows in (order[: N // 2], order[N // 2 : 2 * (N // 2)])]
             moments = [dica_moments(half, engine=who) for half in halves]
             floors += [_largest_difference(moments[0], moments[1]), _largest_difference(moments[1], moments[0])]
             for one, other in ((0, 1), (1, 0)):
@@ -160,10 +161,6 @@ def thinned(corpus: Corpus, rng: np.random.Generator) -> Corpus:
     X = corpus.counts.astype(np.int64)
     X.data = np.where(kept < 1, rng.binomial(X.data, kept), X.data)
     return Corpus(X, empty_ok=True)
-
-
-def _part(corpus: Corpus, rows: IntArray) -> Corpus:
-    return Corpus(corpus.counts[rows], empty_ok=True)
 
 
 def _eigenpairs(moments: DICAMoments, k: int) -> Eigenpairs:

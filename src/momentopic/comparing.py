@@ -5,8 +5,8 @@ of the similarities is largest. The similarity of two topics is the probability 
 Which pairs are the same topic, and which of those have changed, is judged by what the models themselves show:
 
 *The threshold.* A pair is a match if it is more alike than different topics usually are: above the 95 % quantile of
-how much the topics of either model resemble the nearest other topic of the same model. A topic without a match is gone,
-or new.
+how much the topics of either model resemble the nearest other topic of the same model; above one half for two models
+of one topic each. A topic without a match is gone, or new.
 
 *The noise.* A topic of T tokens is known with a standard error of √(p (1 - p) / T) for each word at best. Matched
 topics differ more than this says, because words come in bursts and because two fits end in different places; how many
@@ -19,6 +19,7 @@ estimates each group's version of them, with errors taken over documents.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -28,10 +29,12 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from momentopic._types import FloatArray, IntArray
+from momentopic.tables import data_frame
 from momentopic.views import UNSTABLE
 
 Status = Literal["matched", "changed", "new", "gone"]
 _QUANTILE = 0.95
+_WITHOUT_SIBLINGS = 0.5  # the threshold for two models of one topic each, which show no different topics
 _DEVIATIONS = 3.0
 _LEAST_SPREAD = 0.1  # of the log ratio of differences to noise: with few topics their own spread says little
 _HALF_NORMAL = np.sqrt(2 / np.pi)  # E|Z| of a standard normal variable
@@ -71,7 +74,7 @@ class TopicChange:
     shares_stderr : (float, float)
         NaN where only models are known.
     top_words : tuple of str
-        The most probable words, in both together.
+        The most probable words, in both together; of a new or gone topic, among all words of its model.
     words : tuple of WordChange
         The words that changed most, in standard errors and in probability, most surely changed first.
     stability : (float, float)
@@ -147,12 +150,6 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """Return the topics as a pandas DataFrame, one a row."""
-        from momentopic.exceptions import MissingPackageError
-
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingPackageError("pandas", "plot", "to make data frames") from error
         rows = [
             {
                 "status": t.status, "first": t.first, "second": t.second, "similarity": t.similarity,
@@ -163,7 +160,7 @@ class Comparison:
             }
             for t in self.topics
         ]  # fmt: skip
-        return pd.DataFrame(rows)
+        return data_frame(rows)
 
     def plot(self, topics: Any = None, n_words: int = 8) -> Any:
         """Draw the words that changed, a panel a topic. See `momentopic.plots.plot_comparison`."""
@@ -191,7 +188,8 @@ def compare(first: Any, second: Any, *, n_words: int = 10, names: tuple[str, str
     Raises
     ------
     ValueError
-        If a model has no words, unless neither has and they are of the same number, or if no word is common.
+        If a model has no words, unless neither has and they are of the same number, if it has a word twice, or if no
+        word is common.
     """
     if n_words < 1:
         raise ValueError(f"n_words must be at least 1, got {n_words}")
@@ -203,8 +201,9 @@ def compare(first: Any, second: Any, *, n_words: int = 10, names: tuple[str, str
         np.divide(rows, mass[:, None], out=np.zeros_like(rows), where=mass[:, None] > 0)
         for rows, mass in zip(kept, masses, strict=True)
     )
-    similarity = 1 - cdist(P, Q, "cityblock") / 2
-    threshold = float(np.quantile(np.concatenate([_nearest_sibling(P), _nearest_sibling(Q)]), _QUANTILE))
+    similarity = _shared(P, Q)
+    siblings = np.concatenate([_nearest_sibling(P), _nearest_sibling(Q)])
+    threshold = float(np.quantile(siblings, _QUANTILE)) if len(siblings) else _WITHOUT_SIBLINGS
     rows, columns = linear_sum_assignment(-similarity)
     good = similarity[rows, columns] > threshold
     pairs = list(zip(rows[good].tolist(), columns[good].tolist(), strict=True))
@@ -234,18 +233,15 @@ def compare(first: Any, second: Any, *, n_words: int = 10, names: tuple[str, str
                 top_words(words, P[i] + Q[j], n_words), changed_words(words, P[i], Q[j], stderr, n_words),
             )
         )  # fmt: skip
+    own = [getattr(model, "feature_names_in_", words) for model in (first, second)]
     for j in sorted(set(range(len(Q))) - {j for _, j in pairs}):
         near = float(similarity[:, j].max(initial=0.0))
-        share = (0.0, float(shares[1][j]))
-        topics.append(
-            TopicChange("new", None, j, near, np.nan, np.nan, share, (np.nan,) * 2, top_words(words, Q[j], n_words))
-        )
+        share, shown = (0.0, float(shares[1][j])), top_words(own[1], whole[1][j], n_words)
+        topics.append(TopicChange("new", None, j, near, np.nan, np.nan, share, (np.nan,) * 2, shown))
     for i in sorted(set(range(len(P))) - {i for i, _ in pairs}):
         near = float(similarity[i].max(initial=0.0))
-        share = (float(shares[0][i]), 0.0)
-        topics.append(
-            TopicChange("gone", i, None, near, np.nan, np.nan, share, (np.nan,) * 2, top_words(words, P[i], n_words))
-        )
+        share, shown = (float(shares[0][i]), 0.0), top_words(own[0], whole[0][i], n_words)
+        topics.append(TopicChange("gone", i, None, near, np.nan, np.nan, share, (np.nan,) * 2, shown))
     known = [getattr(m, "stability_", np.full(len(m.components_), np.nan)) for m in (first, second)]
     topics = [replace(t, stability=(_at(known[0], t.first), _at(known[1], t.second))) for t in topics]
     M = [rows.shape[1] for rows in whole]
@@ -275,6 +271,13 @@ def common_words(first: Any, second: Any, names: tuple[str, str]) -> tuple[list[
             f"the model of {without} does not know its words, so it cannot be said which of the {sizes[0]} and "
             f"{sizes[1]} words are the same: fit on texts, or on a Corpus or DataFrame with a vocabulary"
         )
+    for name, known in zip(names, (a, b), strict=True):
+        twice = [word for word, n in Counter(known).items() if n > 1]
+        if twice:
+            raise ValueError(
+                f"the vocabulary of {name} has {len(twice)} word(s) more than once, {twice[0]!r} for one, and nothing "
+                "says which of them is which: add up their counts, or give them different names, and fit again"
+            )
     where = {word: m for m, word in enumerate(b)}
     common = [m for m, word in enumerate(a) if word in where]
     if not common:
@@ -314,11 +317,19 @@ def in_order(topics: list[TopicChange]) -> list[TopicChange]:
     return sorted(topics, key=key)
 
 
+def _shared(P: FloatArray, Q: FloatArray) -> FloatArray:
+    """Return the probability that rows of P and Q share, Σ min(p, q); 0 for a topic that has no common word."""
+    shared: FloatArray = (P.sum(axis=1)[:, None] + Q.sum(axis=1) - cdist(P, Q, "cityblock")) / 2
+    return shared
+
+
 def _nearest_sibling(topics: FloatArray) -> FloatArray:
     """Return how alike each topic is to the nearest other one of its model; nothing for a single topic."""
-    similarity = 1 - cdist(topics, topics, "cityblock") / 2
+    if len(topics) < 2:
+        return np.zeros(0)
+    similarity = _shared(topics, topics)
     np.fill_diagonal(similarity, -1.0)
-    nearest: FloatArray = similarity.max(axis=1) if len(topics) > 1 else np.zeros(1)
+    nearest: FloatArray = similarity.max(axis=1)
     return nearest
 
 

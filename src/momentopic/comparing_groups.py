@@ -29,10 +29,12 @@ from scipy.stats import norm
 
 from momentopic._types import FloatArray, IntArray
 from momentopic.comparing import Comparison, Status, TopicChange, changed_words, in_order, top_words
-from momentopic.corpus.blocks import Corpus, as_corpus
-from momentopic.corpus.frames import is_texts
+from momentopic.corpus.blocks import Corpus
+from momentopic.corpus.selection import some_documents
 from momentopic.engine.blas import single_threaded_blas
-from momentopic.intensity import holm, topics_of_tokens
+from momentopic.intensity import check_affordable, topics_of_tokens
+from momentopic.mixing import holm
+from momentopic.partial import _named
 from momentopic.progress import Steps
 
 _DRAWS = 200  # of random signs
@@ -85,7 +87,14 @@ def compare_groups(
     """
     from momentopic.model import DiscreteICA
 
-    corpus = model._as_known_corpus(X) if model is not None else (Corpus.from_texts(X) if is_texts(X) else as_corpus(X))
+    if n_words < 1:
+        raise ValueError(f"n_words must be at least 1, got {n_words}")
+    fitted = model is not None
+    if fitted:
+        n_components = len(model.components_)
+    else:
+        model = DiscreteICA(n_components, random_state=random_state, verbose=verbose)
+    corpus = model._as_known_corpus(X) if fitted else _named(model, model._as_corpus(X))
     names, members = _two_groups(groups, first, second, corpus.shape[0])
     unit_of = _units(units, corpus.shape[0])
     parts = []
@@ -96,11 +105,10 @@ def compare_groups(
                 f"group {name!r} has {n_units} units of documents, too few to tell a change from chance: "
                 f"at least {_LEAST_UNITS} are needed"
             )
-        parts.append(Corpus(corpus.counts[rows], corpus.vocabulary, empty_ok=True))
-    if model is None:
-        both = np.sort(np.concatenate(members))
-        model = DiscreteICA(n_components, random_state=random_state, verbose=verbose)
-        model.fit(Corpus(corpus.counts[both], corpus.vocabulary))
+        parts.append(some_documents(corpus, rows))
+        check_affordable(parts[-1], n_components)  # before any long work
+    if not fitted:
+        model.fit(some_documents(corpus, np.sort(np.concatenate(members))))
     words = getattr(model, "feature_names_in_", None)
     if words is None:
         words = [f"word{m}" for m in range(corpus.shape[1])]
@@ -173,7 +181,8 @@ def _compared(
                 sign @ C - np.outer(sign @ t, frequency) for sign, (frequency, C, t) in zip(signs, sides, strict=True)
             )
             chance = abs(np.asarray(noise)).sum(axis=1) / 2
-            distance = float(abs(q - p).sum()) / 2
+            # a topic without tokens in a group shares nothing: its frequencies are all zero
+            distance = float(max(p.sum(), q.sum()) - np.minimum(p, q).sum())
             direction = np.sign(q - p)
             error = sum(float(((C @ direction - t * (frequency @ direction)) ** 2).sum()) for frequency, C, t in sides)
             # a sum over many words, so nearly normal: the draws themselves could not show p-values below 1 / 200
@@ -232,6 +241,8 @@ def _two_groups(
         raise ValueError(f"there are {n_docs} documents, but groups are given for {len(values)}")
     there = list(dict.fromkeys(value for value in values if value is not None))
     if first is None:
+        if second is not None:
+            raise ValueError(f"second={second!r} is given without first: say from which group to it, first=...")
         if len(there) != 2:
             raise ValueError(
                 f"the documents are in {len(there)} groups: say which two to compare, first=..., second=..."

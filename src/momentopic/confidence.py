@@ -1,4 +1,4 @@
-"""How sure the topics are: a bootstrap over groups of documents, in the whitened space, without another pass."""
+"""How sure the topics are: groups of documents cut into halves, in the whitened space, without another pass."""
 
 from __future__ import annotations
 
@@ -136,9 +136,12 @@ def confidence(
     Raises
     ------
     ValueError
-        If the model has no group moments: it was fitted without `n_groups`, or saved by an older version.
+        If the model has no group moments: it was fitted without `n_groups`, or saved by an older version; or if it is
+        asked about other topics than its own, by K or V.
     """
     if not isinstance(source, GroupMoments):
+        if K is not None or V is not None:
+            raise ValueError("K and V are for group moments: a model has the topics that it has. Leave them out.")
         return _of_model(source, words, n_words, level, n_splits, random_state, callback)
     groups = source
     if not 0 < level < 1:

@@ -33,9 +33,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import gammainc, gammaln, psi
-from scipy.stats import chi2, gamma, poisson
+from scipy.stats import gamma, poisson
 
 from momentopic import kernels
 from momentopic._types import FloatArray, IntArray
@@ -45,22 +43,33 @@ from momentopic.documents import prepared
 from momentopic.engine.base import Engine
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.engine.threads import ThreadEngine
+from momentopic.mixing import (
+    SCORES,
+    distance,
+    fit_gammas,
+    fit_weights,
+    gamma_scores,
+    gamma_table,
+    gammas_on_grid,
+    holm,
+    intensity_grid,
+    posterior_means,
+    score_test,
+    spread_cdf,
+)
 from momentopic.refine.prior import smoothing_steps
 
 if TYPE_CHECKING:
     from momentopic.progress import Steps
 
-_SMALLEST, _RATIO, _ROOT_STEP = 0.02, 1.15, 0.35  # the grid: by ratios near 0, then by steps of the square root
-_LEAST_GAIN, _MOST_STEPS = 0.01, 2000
 _MOST_ROWS = 20_000  # of the tables
 _MOST_LENGTH, _MOST_TOKENS = 1000.0, 5e6  # the mean length to which longer documents are thinned; then documents drawn
 _GAMMA_ROUNDS, _ROUNDS, _SWEEPS = 5, 6, 10
 _LAST_SWEEPS, _SCORE_SWEEPS = 20, 20
 _TOKEN_DRAWS = 40
 _MOST_MEMORY, _MOST_DRAWN = 4 << 30, 1e8
-_RANGES = 8  # of the test
+_MOST_SCORES = 2e8  # numbers, of all documents and topics
 _START_SMOOTHING = 0.03
-_PRESENT = 0.5  # the test's first range: fewer tokens than this are hardly told from none
 _LEVEL, _LEAST_DISTANCE = 0.05, 0.05
 _LEAST_DOCUMENTS = 100
 
@@ -113,7 +122,7 @@ class Intensities:
 
     def cdf(self, topic: int, x: Any) -> FloatArray:
         """Return P(α_k ≤ x): the weight of each point of the grid is spread evenly up to halfway to the next ones."""
-        return _spread_cdf(self.grid, self.weights[topic], x)
+        return spread_cdf(self.grid, self.weights[topic], x)
 
     def gamma_cdf(self, topic: int, x: Any) -> FloatArray:
         """Return P(α_k ≤ x) for the gamma that fits the topic best."""
@@ -167,7 +176,7 @@ def estimate_intensities(
     -------
     Intensities
     """
-    used, kept = _affordable(corpus, random_state)
+    used, kept = _affordable(corpus, len(topics), random_state)
     N = used.shape[0]
     if N < _LEAST_DOCUMENTS:
         raise ValueError(f"a distribution over documents needs documents: give at least {_LEAST_DOCUMENTS}, not {N}")
@@ -176,8 +185,8 @@ def estimate_intensities(
         shape, rate = chain.fit_gammas()
         p_values = chain.test_gammas(shape, rate)
         grid, weights = chain.fit_freely(shape, rate)
-    distance = np.array([_distance(grid, w, c, b) for w, c, b in zip(weights, shape, rate, strict=True)])
-    return Intensities(grid / kept, weights, shape, rate * kept, distance, holm(p_values), N, kept)
+    distances = np.array([distance(grid, w, c, b) for w, c, b in zip(weights, shape, rate, strict=True)])
+    return Intensities(grid / kept, weights, shape, rate * kept, distances, holm(p_values), N, kept)
 
 
 def topics_of_tokens(corpus: Corpus, topics: FloatArray, *, random_state: int = 0, steps: Steps | None = None) -> Any:
@@ -194,15 +203,11 @@ def topics_of_tokens(corpus: Corpus, topics: FloatArray, *, random_state: int = 
     steps : Steps, optional
         Shows progress.
     """
-    needed, tokens = 4 * corpus.counts.nnz * len(topics), float(corpus.counts.sum(dtype=np.float64))
-    if needed > _MOST_MEMORY or tokens > _MOST_DRAWN:
-        raise ValueError(
-            f"{tokens:.0f} tokens ({corpus.counts.nnz} nonzeros) and {len(topics)} topics are too many: the topic of "
-            "each token is drawn and kept. Compare a sample of the documents."
-        )
+    check_affordable(corpus, len(topics))
     with single_threaded_blas():
         # by threads: the states of the blocks are looked at here
         chain = _Chain(corpus, topics, ThreadEngine(), False, random_state, steps)
+        chain.total = 2 * _GAMMA_ROUNDS * _SWEEPS + _TOKEN_DRAWS
         shape, rate = chain.fit_gammas()
         table = gamma_table(shape, rate, chain.rows)
         parts = np.zeros((corpus.counts.nnz, len(topics)), dtype=np.float32)
@@ -212,6 +217,15 @@ def topics_of_tokens(corpus: Corpus, topics: FloatArray, *, random_state: int = 
             for i, state in enumerate(chain.states):
                 kernels.intensity.add_entries(corpus.block(i).counts, state.z, parts[begin[i] : begin[i + 1]])
         return parts / _TOKEN_DRAWS
+
+
+def check_affordable(corpus: Corpus, K: int) -> None:
+    """Raise a ValueError if `topics_of_tokens` would take too much memory: call it before a long fit."""
+    if 4 * corpus.nonzeros * K > _MOST_MEMORY or corpus.tokens > _MOST_DRAWN:
+        raise ValueError(
+            f"{corpus.tokens:.0f} tokens ({corpus.nonzeros} nonzeros) and {K} topics are too many: the topic of each "
+            "token is drawn and kept. Compare a sample of the documents."
+        )
 
 
 class _Chain:
@@ -258,7 +272,10 @@ class _Chain:
         if not self.own or self.done % _SWEEPS == 0:
             self.eta = smoothing_steps(self.eta, words.astype(np.float32), int(self.seen.sum()))
         self.own = np.float32(1)
-        self.phi[:, : self.K] = (words + self.eta) * self.seen[:, None]
+        # an array of its own: an engine may hold on to what it was given, to repeat a pass whose worker was lost
+        phi = np.zeros_like(self.phi)
+        phi[:, : self.K] = (words + self.eta) * self.seen[:, None]
+        self.phi = phi
         self.scale = 1 / (words.sum(axis=0) + self.eta * self.seen.sum())
 
     def fit_gammas(self) -> tuple[FloatArray, FloatArray]:
@@ -276,7 +293,7 @@ class _Chain:
 
     def test_gammas(self, shape: FloatArray, rate: FloatArray) -> FloatArray:
         """Return the p-value of each topic's score test."""
-        scores = _scores(shape, rate, self.rows).astype(np.float32)
+        scores = gamma_scores(shape, rate, self.rows).astype(np.float32)
         self.sweeps(gamma_table(shape, rate, self.rows), _SCORE_SWEEPS, scores)
         (total, gram), self.states = self.engine.update(score_block, self.corpus, self.states, _SCORE_SWEEPS)
         return score_test(total, gram, self.N, self.K)
@@ -336,161 +353,11 @@ def _started(block: Block, state: Any, phi: Any) -> _Tokens:
     return _Tokens(z, np.zeros((block.n_docs, phi.shape[1]), dtype=np.int32), seeds)
 
 
-def gamma_table(shape: FloatArray, rate: FloatArray, rows: int) -> FloatArray:
-    """Return E[α_k | y] = (y + c_k) / (b_k + 1) for y = 0, 1, ..., of shape (rows, K)."""
-    table: FloatArray = (np.arange(rows)[:, None] + shape) / (rate + 1)
-    return table
-
-
-def posterior_means(likelihood: FloatArray, grid: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return E[α_k | y] of distributions on a grid, of shape (rows, K)."""
-    mass = likelihood @ weights.T
-    table: FloatArray = np.divide(
-        likelihood @ (weights * grid).T, mass, out=np.broadcast_to(np.arange(len(mass))[:, None], mass.shape) + 1.0,
-        where=mass > 1e-290,
-    )  # fmt: skip
-    return table
-
-
-def fit_gammas(histogram: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return shapes and rates of gammas whose Poisson mixtures (negative binomials) are most likely.
-
-    Parameters
-    ----------
-    histogram : array of shape (rows, K)
-        How many documents have y tokens of topic k.
-    """
-    y = np.arange(len(histogram), dtype=np.float64)
-    shapes, rates = [], []
-    for numbers in histogram.T:
-        seen = np.flatnonzero(numbers)
-        n, at = numbers[seen], y[seen]
-        mean = float(n @ at) / max(float(n.sum()), 1e-300)
-        if mean == 0:  # a topic without tokens
-            shapes.append(1.0)
-            rates.append(1e12)
-            continue
-
-        def loss(log_c: float, n: FloatArray = n, at: FloatArray = at, mean: float = mean) -> float:
-            c = np.exp(log_c)
-            b = c / mean  # where the likelihood is highest, the means agree
-            terms = gammaln(at + c) - gammaln(c) + c * np.log(b / (b + 1)) - at * np.log1p(b)
-            return -float(n @ terms)
-
-        found = minimize_scalar(loss, bounds=(np.log(1e-4), np.log(1e4)), method="bounded", options={"xatol": 1e-6})
-        c = float(np.exp(found.x))
-        shapes.append(c)
-        rates.append(c / mean)
-    return np.array(shapes), np.array(rates)
-
-
-def intensity_grid(rows: int) -> FloatArray:
-    """Return intensities from 0 to beyond the largest count, as close as counts can tell them apart."""
-    values = [_SMALLEST]
-    while values[-1] < 1.05 * rows + 3:
-        values.append(min(values[-1] * _RATIO, (np.sqrt(values[-1]) + _ROOT_STEP) ** 2))
-    return np.array([0.0, *values])
-
-
-def gammas_on_grid(grid: FloatArray, shape: FloatArray, rate: FloatArray) -> FloatArray:
-    """Return gammas as weights on a grid, (K, J): each point has what is nearer to it than to others, and no zeros."""
-    edges = _edges(grid)
-    weights = np.diff(gamma.cdf(edges, shape[:, None], scale=1 / rate[:, None]), axis=1) + 1e-12
-    found: FloatArray = weights / weights.sum(axis=1, keepdims=True)
-    return found
-
-
-def fit_weights(histogram: FloatArray, likelihood: FloatArray, start: FloatArray) -> FloatArray:
-    """Return the weights (K, J) on a grid that EM reaches from `start` when it gains little more in likelihood.
-
-    Parameters
-    ----------
-    histogram : array of shape (rows, K)
-        How many documents have y tokens of topic k.
-    likelihood : array of shape (rows, J)
-        Poisson probabilities of y at the points of the grid.
-    start : array of shape (K, J)
-    """
-    weights = start.copy()
-    rows = int(np.flatnonzero(histogram.any(axis=1)).max(initial=0)) + 1
-    H, A = histogram[:rows], likelihood[:rows]
-    documents = H.sum(axis=0)
-    moving = np.flatnonzero(H[1:].any(axis=0))  # a topic without tokens stays as it is
-    before = np.full(len(start), -np.inf)
-    for _ in range(_MOST_STEPS):
-        if not len(moving):
-            break
-        mass = np.maximum(A @ weights[moving].T, 1e-300)
-        gained = np.einsum("yk,yk->k", H[:, moving], np.log(mass))
-        going = gained - before[moving] > _LEAST_GAIN
-        before[moving] = gained
-        moving, mass = moving[going], mass[:, going]
-        weights[moving] *= (A.T @ (H[:, moving] / mass)).T / documents[moving, None]
-    found: FloatArray = weights / weights.sum(axis=1, keepdims=True)
-    return found
-
-
-def score_test(total: FloatArray, gram: FloatArray, n_docs: int, K: int) -> FloatArray:
-    """Return the p-value of each topic: whether its ranges have as many documents as its gamma says.
-
-    Parameters
-    ----------
-    total, gram : arrays of shape (K S,) and (K S, K S)
-        Sum and Gram matrix over documents of the scores of each topic: its ranges, then shape and rate.
-    """
-    S = len(total) // K
-    mean = total / n_docs
-    covariance = gram / n_docs - np.outer(mean, mean)
-    nuisance = np.array([k * S + j for k in range(K) for j in (S - 2, S - 1)])
-    inner = np.linalg.pinv(covariance[np.ix_(nuisance, nuisance)], rcond=1e-10, hermitian=True)
-    p_values = np.ones(K)
-    for k in range(K):
-        ranges = np.arange(k * S, k * S + S - 2)
-        slope = covariance[np.ix_(ranges, nuisance)] @ inner
-        score = mean[ranges] - slope @ mean[nuisance]
-        variance = covariance[np.ix_(ranges, ranges)] - slope @ covariance[np.ix_(nuisance, ranges)]
-        values, vectors = np.linalg.eigh(variance)
-        # ranges that shape and rate explain, or that no document is in, say nothing
-        usable = values > 1e-4 * max(float(np.trace(covariance[np.ix_(ranges, ranges)])), 1e-300)
-        if usable.any():
-            statistic = n_docs * float(((vectors[:, usable].T @ score) ** 2 / values[usable]).sum())
-            p_values[k] = float(chi2.sf(statistic, int(usable.sum())))
-    return p_values
-
-
-def holm(p_values: FloatArray) -> FloatArray:
-    """Return p-values adjusted for their number by Holm's method."""
-    order = np.argsort(p_values, kind="stable")
-    factors = len(p_values) - np.arange(len(p_values))
-    adjusted = np.empty_like(p_values)
-    adjusted[order] = np.minimum(np.maximum.accumulate(factors * p_values[order]), 1.0)
-    return adjusted
-
-
-def _scores(shape: FloatArray, rate: FloatArray, rows: int) -> FloatArray:
-    """Return the scores of y tokens, (K, rows, ranges - 1 + 2): of the ranges of the intensity, then of c and b.
-
-    Given y, α ~ Gamma(c + y, b + 1). The score of a range is its posterior probability less the prior one; those of
-    shape and rate are the posterior means of log α - ψ(c) + log b and c / b - α.
-    """
-    y = np.arange(rows)[:, None]
-    scores = np.empty((len(shape), rows, _RANGES + 1))
-    for k, (c, b) in enumerate(zip(shape, rate, strict=True)):
-        below = gamma.cdf(_PRESENT, c, scale=1 / b)
-        inner = gamma.ppf(below + (1 - below) * np.arange(_RANGES - 1) / (_RANGES - 1), c, scale=1 / b)
-        edges = np.concatenate(([0.0], inner))
-        prior = np.diff(gamma.cdf(edges, c, scale=1 / b))
-        scores[k, :, : _RANGES - 1] = np.diff(gammainc(c + y, (b + 1) * edges), axis=1) - prior
-        scores[k, :, _RANGES - 1] = psi(c + y[:, 0]) - np.log(b + 1) - psi(c) + np.log(b)
-        scores[k, :, _RANGES] = c / b - (c + y[:, 0]) / (b + 1)
-    return scores
-
-
-def _affordable(corpus: Corpus, random_state: int) -> tuple[Corpus, float]:
+def _affordable(corpus: Corpus, K: int, random_state: int) -> tuple[Corpus, float]:
     """Return the corpus, or a sample of it if it is large, and the part of the tokens that it keeps.
 
     Documents of thousands of tokens are thinned, all by the same factor: a thinned Poisson variable is Poisson, of an
-    intensity smaller by that factor. Of many documents some are drawn.
+    intensity smaller by that factor. Of many documents some are drawn: the test keeps scores of all topics for each.
     """
     X = corpus.counts
     rng = np.random.default_rng(random_state)
@@ -499,28 +366,7 @@ def _affordable(corpus: Corpus, random_state: int) -> tuple[Corpus, float]:
     if kept < 1:
         X = X.astype(np.int64)
         X.data = rng.binomial(X.data, kept)
-    if tokens * kept > _MOST_TOKENS:
-        n = max(_LEAST_DOCUMENTS, int(X.shape[0] * _MOST_TOKENS / (tokens * kept)))
-        X = X[np.sort(rng.choice(X.shape[0], size=min(n, X.shape[0]), replace=False))]
+    n = int(min(X.shape[0] * min(1.0, _MOST_TOKENS / max(tokens * kept, 1e-300)), _MOST_SCORES / (SCORES * K)))
+    if n < X.shape[0]:
+        X = X[np.sort(rng.choice(X.shape[0], size=min(max(n, _LEAST_DOCUMENTS), X.shape[0]), replace=False))]
     return (corpus if X is corpus.counts else Corpus(X, empty_ok=True)), kept
-
-
-def _edges(grid: FloatArray) -> FloatArray:
-    """Return the borders of what belongs to each point of the grid; 0 is a point by itself, up to a little above it."""
-    between = np.sqrt(grid[1:-1] * grid[2:])
-    return np.concatenate(([0.0, grid[1] / np.sqrt(_RATIO)], between, [np.inf]))
-
-
-def _spread_cdf(grid: FloatArray, weights: FloatArray, x: Any) -> FloatArray:
-    edges = _edges(grid)
-    places = np.concatenate(([0.0], edges[2:-1], [grid[-1] * _RATIO]))
-    at = np.interp(x, places, np.cumsum(weights))
-    return np.where(np.asarray(x) < 0, 0.0, at)
-
-
-def _distance(grid: FloatArray, weights: FloatArray, shape: float, rate: float) -> float:
-    """Return the largest difference between a distribution on the grid and a gamma, above what counts can resolve."""
-    borders = _edges(grid)[1:-1]
-    seen = borders >= _PRESENT
-    found = np.cumsum(weights)[:-1]
-    return float(abs(found - gamma.cdf(borders, shape, scale=1 / rate))[seen].max(initial=0.0))

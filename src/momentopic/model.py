@@ -21,6 +21,7 @@ from momentopic.confidence import Evidence, confidence
 from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.frames import is_texts
 from momentopic.engine import Engine, get_engine
+from momentopic.engine.states import check_keeps_states
 from momentopic.exceptions import RankError
 from momentopic.memory import Plan, limited, parse_size, plan_fit
 from momentopic.moments import Moments, dica_moments, lda_moments
@@ -211,10 +212,8 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
         with Steps(self.verbose) as steps:
             engine = get_engine(self.engine, corpus)
-            if self.refine is not None and not (hasattr(engine, "update") and hasattr(engine, "turn")):
-                raise ValueError(
-                    f"{engine!r} has no methods update and turn, which a refinement needs: use refine=None"
-                )
+            if self.refine is not None:
+                check_keeps_states(engine, ("update", "turn"), "a refinement needs", "use refine=None")
             if self.checkpoint is not None and hasattr(engine, "solve"):
                 raise ValueError(f"{engine!r} keeps no checkpoints: use engine='threads', or leave checkpoint out")
             if hasattr(engine, "with_progress"):
@@ -458,9 +457,8 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         self.components_ = np.ascontiguousarray(solution.D.T)
         self.concentration_ = solution.concentration
         self.rate_ = solution.rate
-        for name in ("intensity_mean_", "intensity_variance_", "intensity_third_cumulant_"):
-            if hasattr(self, name):  # of an earlier fit
-                delattr(self, name)
+        for name in ("intensity_mean_", "intensity_variance_", "intensity_third_cumulant_", "stability_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
         if solution.intensity is not None and refined is None:
             self.intensity_mean_ = solution.intensity.mean
             self.intensity_variance_ = solution.intensity.variance
@@ -482,8 +480,6 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
                 self._evidence = self._evidence.of(np.where(order < len(solution.Z), order, -1))
 
     def _keep_stability(self, steps: Steps) -> None:
-        if hasattr(self, "stability_"):  # of an earlier fit
-            del self.stability_
         if self._evidence is not None:
             self.stability_ = confidence(self, n_words=1, n_splits=_SPLITS, callback=steps.part).stability
 

@@ -30,24 +30,28 @@ def plot_path(found: TopicPath) -> Any:
     """
     rows = found.table
     ks = np.array(found.ks)
-    panels = [("eigenvalue", "eigenvalue of S")]
-    panels += [("bits_per_token", "bits per token of documents set aside")] if found.scores else []
-    panels += [("coherence", "coherence (NPMI)")]
-    panels += [("stability", "stability")] if found.stability is not None else []
+    titles = {
+        "eigenvalue": "eigenvalue of S",
+        "bits_per_token": "bits per token of documents set aside",
+        "coherence": "coherence (NPMI)",
+        "stability": "stability",
+    }
+    panels = [(key, title) for key, title in titles.items() if any(row[key] is not None for row in rows)]
     columns = 2 if len(panels) > 1 else 1
+    lines = max(1, -(-len(panels) // columns))
     figure, axes = _pyplot().subplots(
-        -(-len(panels) // columns), columns, figsize=(4.6 * columns, 2.6 * -(-len(panels) // columns)),
+        lines, columns, figsize=(4.6 * columns, 2.6 * lines),
         layout="constrained", squeeze=False, sharex=True,
     )  # fmt: skip
     for panel, (key, title) in zip(axes.flat, panels, strict=False):
         values = np.array([row[key] for row in rows], dtype=float)
         if key == "eigenvalue":
             panel.plot(ks, np.maximum(values, np.finfo(float).tiny), "o-", color=_TOPIC, markersize=3)
-            panel.axhline(found.spectrum.floor, color=_QUIET, linestyle="--", label="largest of noise alone")
+            panel.axhline(rows[0]["floor"], color=_QUIET, linestyle="--", label="largest of noise alone")
             panel.set_yscale("log")
             panel.legend(fontsize=7, frameon=False)
         else:
-            errors = [row["stderr"] for row in rows] if key == "bits_per_token" else None
+            errors = np.array([row["stderr"] for row in rows], dtype=float) if key == "bits_per_token" else None
             panel.errorbar(ks, values, errors, fmt="o-", color=_TOPIC, markersize=3, capsize=2)
         if found.suggestion.k is not None:
             panel.axvline(found.suggestion.k, color=_CHOSEN, linewidth=1)
@@ -58,7 +62,7 @@ def plot_path(found: TopicPath) -> Any:
         panel.axis("off")
     figure.supxlabel("number of topics", fontsize=9)
     k = found.suggestion.k
-    figure.suptitle("no topics to find" if k is None else f"suggested: {k} topics", fontsize=10)
+    figure.suptitle("no number of topics is suggested" if k is None else f"suggested: {k} topics", fontsize=10)
     return figure
 
 

@@ -1,13 +1,14 @@
-"""The path: topics for every K from one pass over the corpus, what speaks for each, and a suggestion.
+"""The path: topics for every K from the moments of one, what speaks for each, and a suggestion.
 
-The whitened tensor for every K is a corner of the one for the largest K, so the corpus is read once. What is measured
-besides (held-out documents, noise floor, coherence, stability) is measured when it is first asked for.
+The whitened tensor for every K is a corner of the one for the largest K, so the corpus is read as often as for one fit.
+What is measured besides (held-out documents, noise floor, coherence, stability) is measured when it is first asked for.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,29 +18,33 @@ import numpy as np
 
 from momentopic import heldout as scoring
 from momentopic._types import FloatArray, IntArray
-from momentopic.choosing import Spectrum, spectrum
+from momentopic.choosing import LEAST_DOCUMENTS, Spectrum, spectrum
 from momentopic.coherence import coherence
 from momentopic.confidence import confidence
 from momentopic.corpus.blocks import Corpus
-from momentopic.corpus.frames import is_texts
+from momentopic.corpus.selection import some_documents
 from momentopic.engine import Engine, get_engine
-from momentopic.exceptions import MissingPackageError, RankError
+from momentopic.engine.states import check_keeps_states
+from momentopic.exceptions import RankError
 from momentopic.flow import Level, flow
 from momentopic.heldout import HeldOut
 from momentopic.model import DiscreteICA
 from momentopic.moments import dica_moments
 from momentopic.moments.dica import DICAMoments
 from momentopic.moments.groups import N_GROUPS, group_moments
+from momentopic.partial import _named
 from momentopic.progress import Steps
 from momentopic.solve import Solution, solve_every
 from momentopic.suggest import Suggestion, suggest
-from momentopic.views import UNSTABLE
+from momentopic.tables import data_frame
+from momentopic.views import UNSTABLE, remember_documents
 
 Refinement: TypeAlias = Literal["collapsed", "variational"] | None
 Row: TypeAlias = dict[str, float | int | None]
 
 _SMOOTHING = 0.01  # of topics that are scored, as in `DiscreteICA.score`
 _MOST_SET_ASIDE = 1000  # documents: more would make the scores slow, not the choice better
+_COHERENT_WORDS = 10
 _SPLITS = 10  # into halves, for the mean stability of the topics of a K
 
 
@@ -87,8 +92,10 @@ class TopicPath:
         )
 
     @cached_property
-    def spectrum(self) -> Spectrum:
-        """The eigenvalues against the noise of the corpus; see `momentopic.spectrum`."""
+    def spectrum(self) -> Spectrum | None:
+        """The eigenvalues against the noise of the corpus; see `momentopic.spectrum`. None below 12 documents."""
+        if self._corpus.shape[0] < LEAST_DOCUMENTS:
+            return None
         with Steps(self._verbose) as steps, steps.step("measuring the noise on halves of the corpus"):
             return spectrum(self._corpus, self.ks[-1], engine=_watched(self._engine, steps), random_state=self._seed)
 
@@ -96,15 +103,22 @@ class TopicPath:
     def scores(self) -> dict[int, HeldOut]:
         """The score by document completion of documents set aside, for each K; empty if none were.
 
-        Topics are found again without those documents, in the same way.
+        Topics are found again without those documents, in the same way. A K that the other documents have not enough
+        positive eigenvalues for has no score.
         """
         if not self._heldout:
             return {}
         aside, others = _set_aside(self._corpus.shape[0], self._heldout, self._seed)
-        held, training = (_rows(self._corpus, rows) for rows in (aside, others))
+        held, training = (some_documents(self._corpus, rows) for rows in (aside, others))
         with Steps(self._verbose) as steps:
+            models: dict[int, DiscreteICA] = {}
+            ks = self.ks
+            while ks and not models:
+                try:
+                    _, _, models = _found(training, ks, self._refine, self._engine, self._engine, self._seed, steps)
+                except RankError as error:
+                    ks = tuple(k for k in ks[:-1] if k <= error.n_positive)
             engine = _watched(self._engine, steps)
-            _, _, models = _found(training, self.ks, self._refine, engine, self._seed, steps)
             with steps.step("scoring documents set aside"):
                 return {
                     k: scoring.completion(
@@ -123,7 +137,8 @@ class TopicPath:
             return None
         with Steps(self._verbose) as steps, steps.step("drawing documents again"):
             largest = self._solutions[-1].whitening
-            _, groups = group_moments(self._moments, largest)
+            with _watching(self._moments, self._engine, steps):
+                _, groups = group_moments(self._moments, largest)
             found = {}
             for n, (k, solution) in enumerate(zip(self.ks, self._solutions, strict=True)):
                 sure = confidence(groups, k, V=solution.Z, n_splits=_SPLITS, random_state=self._seed)
@@ -137,8 +152,9 @@ class TopicPath:
 
         Keys: ``k``; ``eigenvalue``, the K-th of the spectrum, ``floor``, the largest that noise gives, and
         ``found_again``, the part of it that the other half of the documents has; ``bits_per_token`` and ``stderr`` of
-        documents set aside; ``coherence`` (NPMI, mean over topics); ``stability`` (mean over topics) and ``unstable``
-        (topics that are marked); ``splits``, topics of the K before that go on in several. None where not measured.
+        documents set aside; ``coherence`` (NPMI, mean over the topics of two words and more); ``stability`` (mean over
+        topics) and ``unstable`` (topics that are marked); ``splits``, topics of the K before that go on in several.
+        None where not measured.
         """
         scores, noise, stability = self.scores, self.spectrum, self.stability
         rows: list[Row] = []
@@ -148,12 +164,12 @@ class TopicPath:
             rows.append(
                 {
                     "k": k,
-                    "eigenvalue": float(noise.eigenvalues[k - 1]),
-                    "floor": noise.floor,
-                    "found_again": float(noise.reproduced[k - 1]),
+                    "eigenvalue": None if noise is None else float(noise.eigenvalues[k - 1]),
+                    "floor": None if noise is None else noise.floor,
+                    "found_again": None if noise is None else float(noise.reproduced[k - 1]),
                     "bits_per_token": None if score is None else score.bits_per_token,
                     "stderr": None if score is None else score.stderr,
-                    "coherence": coherence(self.models[k].components_, self._corpus, engine=self._engine).mean,
+                    "coherence": _mean_coherence(self.models[k].components_, self._corpus, self._engine),
                     "stability": None if stable is None else float(stable.mean()),
                     "unstable": None if stable is None else int((stable < UNSTABLE).sum()),
                     "splits": len(level.split()),
@@ -164,16 +180,13 @@ class TopicPath:
     @cached_property
     def suggestion(self) -> Suggestion:
         """How many topics to ask for, and why; see `momentopic.suggest`."""
-        scores = self.scores if self.spectrum.supported > 1 else None
-        return suggest(self.ks, self.spectrum, scores, refined=self._refine is not None)
+        noise = self.spectrum
+        scores = self.scores if noise is not None and noise.supported > 1 else None
+        return suggest(self.ks, noise, scores, refined=self._refine is not None)
 
     def to_frame(self) -> Any:
         """Return the table as a pandas DataFrame."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingPackageError("pandas", "plot", "to make data frames") from error
-        return pd.DataFrame(self.table)
+        return data_frame(self.table)
 
     def plot(self) -> Any:
         """Draw the table: what speaks for each K; see `momentopic.path_plots`."""
@@ -209,8 +222,8 @@ def path(
 ) -> TopicPath:
     """Find the topics of a corpus for every number of topics at once.
 
-    One pass over the corpus, for the largest K, gives the moments of all: twenty values of K up to 100 take about twice
-    the time of one fit of 100 topics. The topics of each K are those of ``DiscreteICA(K, refine=None).fit(X)``.
+    The moments for the largest K are those for all: twenty values of K up to 100 take about twice the time of one fit
+    of 100 topics. The topics of each K are those of ``DiscreteICA(K, refine=None).fit(X)``.
 
     Parameters
     ----------
@@ -237,22 +250,25 @@ def path(
     RankError
         If a K is larger than the number of positive eigenvalues of S.
     """
-    if is_texts(X):
-        X = Corpus.from_texts(X)
     checked = checked_ks(ks)
     if not 0 <= heldout < 1:
         raise ValueError(f"heldout is the part of the documents to set aside, at least 0 and below 1; got {heldout}")
     if refine not in (None, "collapsed", "variational"):
         raise ValueError(f"refine must be 'collapsed', 'variational' or None, got {refine!r}")
-    corpus = DiscreteICA(checked[-1])._as_corpus(X)
+    reader = DiscreteICA(checked[-1], engine=engine)
+    corpus = _named(reader, reader._as_corpus(X))
     if checked[-1] > corpus.shape[1]:
         raise ValueError(
             f"ks go up to {checked[-1]}, but {checked[-1]} topics cannot be told apart with {corpus.shape[1]} words: "
             f"give ks up to {corpus.shape[1]} at most"
         )
+    if heldout:
+        _set_aside(corpus.shape[0], heldout, random_state)  # whether enough documents are left
     who = get_engine(engine, corpus)
+    if refine is not None:
+        check_keeps_states(who, ("update", "turn"), "a refinement needs", "use refine=None")
     with Steps(verbose) as steps:
-        moments, solutions, models = _found(corpus, checked, refine, _watched(who, steps), random_state, steps)
+        moments, solutions, models = _found(corpus, checked, refine, engine, who, random_state, steps)
     return TopicPath(
         checked, models, steps.seconds, corpus, moments, solutions, refine, heldout, who, random_state, verbose
     )
@@ -276,29 +292,33 @@ def checked_ks(ks: Sequence[int]) -> tuple[int, ...]:
 
 
 def _found(
-    corpus: Corpus, ks: tuple[int, ...], refine: Refinement, engine: Engine, seed: int, steps: Steps
+    corpus: Corpus, ks: tuple[int, ...], refine: Refinement, given: Any, engine: Engine, seed: int, steps: Steps
 ) -> tuple[DICAMoments, list[Solution], dict[int, DiscreteICA]]:
+    """Return the moments, and the solution and the model of each K; `given` is the engine as the models have it."""
+    watched = _watched(engine, steps)
     with steps.step("mean"):
-        moments = dica_moments(corpus, engine=engine)
+        moments = dica_moments(corpus, engine=watched)
     try:
-        solutions = solve_every(moments, ks, random_state=seed, steps=steps)
+        with _watching(moments, engine, steps):
+            solutions = solve_every(moments, ks, random_state=seed, steps=steps)
     except RankError as error:
         possible = [k for k in ks if k <= error.n_positive]
         if possible:
-            raise ValueError(
+            error.args = (
                 f"ks go up to {ks[-1]}, but the second-order moment S of this corpus has only {error.n_positive} "
                 f"positive eigenvalues, and each topic needs one: give ks up to {error.n_positive}, which leaves "
-                f"{len(possible)} of these {len(ks)}"
-            ) from error
+                f"{len(possible)} of these {len(ks)}",
+            )
         raise
     models = {}
     for k, solution in zip(ks, solutions, strict=True):
-        model = DiscreteICA(k, refine=refine, engine=engine, random_state=seed)
+        model = DiscreteICA(k, refine=refine, engine=given, random_state=seed)
         model._as_corpus(corpus)  # keeps the words
         refined = None
         if refine is not None:
             with steps.step(f"refinement of {k} topics"):
-                refined = model._refined(corpus, solution, engine, seed, steps)
+                refined = model._refined(corpus, solution, watched, seed, steps)
+        remember_documents(model, corpus)
         model._keep(solution, refined, moments.mean_length)
         models[k] = model._finished(corpus, dict(steps.seconds))
     return moments, solutions, models
@@ -308,6 +328,24 @@ def _watched(engine: Any, steps: Steps) -> Any:
     return engine.with_progress(steps.block) if hasattr(engine, "with_progress") else engine
 
 
+@contextmanager
+def _watching(moments: DICAMoments, engine: Engine, steps: Steps) -> Iterator[None]:
+    """Show the passes of moments, and leave them with the engine itself: a bar that has ended must not start again."""
+    moments.engine = _watched(engine, steps)
+    try:
+        yield
+    finally:
+        moments.engine = engine
+
+
+def _mean_coherence(topics: FloatArray, corpus: Corpus, engine: Engine) -> float | None:
+    """Return the mean NPMI of the topics that have two words to compare; None if none has."""
+    several = topics[(topics > 0).sum(axis=1) > 1]
+    if not len(several):
+        return None
+    return coherence(several, corpus, n_words=min(_COHERENT_WORDS, topics.shape[1]), engine=engine).mean
+
+
 def _set_aside(N: int, part: float, seed: int) -> tuple[IntArray, IntArray]:
     """Return the rows of documents to be scored and of the others, both ascending."""
     n = min(max(1, round(part * N)), _MOST_SET_ASIDE)
@@ -315,7 +353,3 @@ def _set_aside(N: int, part: float, seed: int) -> tuple[IntArray, IntArray]:
         raise ValueError(f"setting aside {n} of {N} documents leaves fewer than 3: use heldout=0 or more documents")
     order = np.random.default_rng(seed).permutation(N)
     return np.sort(order[:n]), np.sort(order[n:])
-
-
-def _rows(corpus: Corpus, rows: IntArray) -> Corpus:
-    return Corpus(corpus.counts[rows], corpus.vocabulary, empty_ok=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import uuid
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from momentopic.choosing import Spectrum
+from momentopic.corpus.shards import write_whole
 from momentopic.exceptions import MissingPackageError
 from momentopic.report.layout import map_positions, topic_distances
 
@@ -221,12 +221,9 @@ def check_figure(path: Path) -> None:
 
 def save_figure(figure: Any, path: Path) -> None:
     """Write a figure under a temporary name and rename it, and close it."""
-    temporary = path.with_name(f".{uuid.uuid4().hex}{path.suffix}")
     try:
-        figure.savefig(temporary, dpi=150)
-        temporary.replace(path)
+        write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:], dpi=150))
     finally:
-        temporary.unlink(missing_ok=True)
         _pyplot().close(figure)
 
 

@@ -190,7 +190,7 @@ def _tensor(moments: AnyMoments, whitening: Whitening, tol: float, checkpoint: C
 def solve_every(
     moments: AnyMoments, ks: Sequence[int], *, random_state: int = 0, steps: Steps | None = None
 ) -> list[Solution]:
-    """Find the topics for every K of `ks` by joint diagonalisation, in one pass over the corpus for the largest.
+    """Find the topics for every K of `ks` by joint diagonalisation, from the moments of the largest.
 
     The whitening matrix of K topics is the first K rows of that for the largest K, and the whitened tensor the corner
     T[:K, :K, :K]. Each K starts its own diagonalisation, from where `solve` would: on real corpora there are several

@@ -42,7 +42,7 @@ class Suggestion:
 
 
 def suggest(
-    ks: Sequence[int], noise: Spectrum, scores: Mapping[int, HeldOut] | None = None, *, refined: bool = False
+    ks: Sequence[int], noise: Spectrum | None, scores: Mapping[int, HeldOut] | None = None, *, refined: bool = False
 ) -> Suggestion:
     """Suggest one of several numbers of topics.
 
@@ -50,10 +50,10 @@ def suggest(
     ----------
     ks : sequence of int
         Increasing.
-    noise : Spectrum
-        Of at least as many eigenvalues as the largest K.
+    noise : Spectrum or None
+        Of at least as many eigenvalues as the largest K; None where there were too few documents for it.
     scores : mapping of int to HeldOut, optional
-        Of the same documents for every K.
+        Of the same documents for every K. A K without a score is taken only if no K below it has one.
     refined : bool
         Whether the topics were refined after the moments.
 
@@ -61,23 +61,27 @@ def suggest(
     -------
     Suggestion
     """
+    if noise is None:
+        return Suggestion(None, "There are too few documents to tell topics from noise.")
     supported = noise.supported
     if supported <= 1:
         reason = "the words of this corpus vary together no more than document lengths and chance explain."
         return Suggestion(None, f"There are no topics to find: {reason}")
     found = f"{supported} directions are found again in the other half of the documents, more signal than noise"
     nearest = min(ks, key=lambda k: (abs(k - supported), k))
-    if refined and scores:
-        return _of_scores(ks, scores, f"{found}, and the sweeps that follow the moments can use more")
+    scored = [k for k in ks if scores and k in scores]
+    if refined and scores and scored:
+        return _of_scores(scored, scores, f"{found}, and the sweeps that follow the moments can use more")
     if supported < ks[0] and nearest - supported > 1:
         return Suggestion(
             supported, f"{found[0].upper()}{found[1:]}: fewer than the smallest K that was looked at, {ks[0]}."
         )
     more = " All that were looked at are: larger K may do as well." if noise.open_ended else ""
-    if not scores:
+    scored = [k for k in scored if k <= nearest]
+    if not scores or not scored:
         which = "that number" if nearest == supported else f"the K nearest to {supported}"
         return Suggestion(nearest, f"{found[0].upper()}{found[1:]}: {which}.{more}")
-    return _of_scores([k for k in ks if k <= nearest], scores, found, more)
+    return _of_scores(scored, scores, found, more)
 
 
 def _of_scores(ks: Sequence[int], scores: Mapping[int, HeldOut], found: str, more: str = "") -> Suggestion:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from momentopic._types import FloatArray
-from momentopic.exceptions import MissingPackageError
+from momentopic.tables import data_frame
 
 if TYPE_CHECKING:
     from momentopic.choosing import Spectrum
@@ -39,7 +39,8 @@ def documents_of(model: Any, question: str) -> Any:
     X = None if reference is None else reference()
     if X is None:
         raise ValueError(
-            f"a model does not hold its documents, and those it was fitted on are not in memory: pass them, {question}"
+            "a model does not hold its documents, and those it was fitted on are not in memory (a list cannot be "
+            f"remembered): pass them, {question}"
         )
     return X
 
@@ -173,8 +174,9 @@ class Views:
         Parameters
         ----------
         X : array-like, scipy sparse matrix, DataFrame or Corpus, shape (N, M), or list of str, optional
-            Documents. By default those that the model was fitted on, as long as they are still in memory. For those,
-            passed or not, the topics follow the tokens of the sampler; for others they stay as they are.
+            Documents. By default those that the model was fitted on, as long as they are still in memory (lists cannot
+            be remembered: pass them). For those, passed or not, the topics follow the tokens of the sampler; for others
+            they stay as they are.
         random_state : int
             Seeds the sampler.
 
@@ -183,16 +185,19 @@ class Views:
         Intensities
         """
         from momentopic.engine import get_engine
+        from momentopic.engine.states import check_keeps_states
         from momentopic.intensity import estimate_intensities
         from momentopic.progress import Steps
 
         self._check_fitted()
         corpus = self._as_known_corpus(documents_of(self, "model.intensities(X)") if X is None else X)
+        engine = get_engine(self.engine, corpus)
+        check_keeps_states(engine, ("update",), "intensities need", "use set_params(engine='threads')")
         with Steps(self.verbose) as steps, steps.step("intensities"):
             return estimate_intensities(
                 corpus,
                 self.components_,
-                get_engine(self.engine),
+                engine,
                 learned=self._fitted_on(corpus),
                 random_state=random_state,
                 steps=steps,
@@ -224,17 +229,13 @@ class Views:
             With columns topic, share (of the prior), rank (from 1), word and probability.
         """
         self._check_fitted()
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingPackageError("pandas", "plot", "to make data frames") from error
         shares = self.concentration_ / self.concentration_.sum()
         rows = [
             (k, float(shares[k]), rank, word, probability)
             for k, words in enumerate(self.topics(n_words))
             for rank, (word, probability) in enumerate(words, start=1)
         ]
-        return pd.DataFrame(rows, columns=["topic", "share", "rank", "word", "probability"])
+        return data_frame(rows, columns=["topic", "share", "rank", "word", "probability"])
 
     def _repr_html_(self) -> str:
         """Show the topics of a fitted model in a notebook."""

@@ -70,8 +70,9 @@ def _print(found: Comparison) -> None:
         )
     print_table(("", *found.names, "similarity", "share", "share", "words", "rising", "falling"), rows)
     say(f"\n{found.summary()}")
+    several = any(topic.first or topic.second for topic in found.topics)  # a topic that is not number 0
+    reason = ": 95 % of the topics of either are less like any other of their own" if several else ""
     say(
-        f"A match is above {found.threshold:.2f}: 95 % of the topics of either are less like any other of their own. "
-        f"The usual match differs {found.inflation:.1f} times as much as counting noise alone; words are named where "
-        "they changed by two standard errors."
+        f"A match is above {found.threshold:.2f}{reason}. The usual match differs {found.inflation:.1f} times as much "
+        "as counting noise alone; words are named where they changed by two standard errors."
     )

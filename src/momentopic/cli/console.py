@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -86,14 +85,3 @@ def known_corpus(fitted: DiscreteICA, path: Path, columns: Columns | None = None
 
     with reading(path) as progress:
         return read_known(fitted, path, columns=columns, encoding=encoding, progress=progress)
-
-
-def write_whole(path: Path, write: Callable[[Any], None]) -> None:
-    """Write a file under a temporary name and rename it: there is never half a file."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            write(file)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

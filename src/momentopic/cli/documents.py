@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from momentopic.cli import options
-from momentopic.cli.console import counting_blocks, known_corpus, print_json, say, write_whole
+from momentopic.cli.console import counting_blocks, known_corpus, print_json, say
 
 TRANSFORM_EXAMPLES = (
     "momentopic transform model new.jsonl -o theta.csv",
@@ -53,6 +53,7 @@ def transform(
     import numpy as np
 
     from momentopic import load
+    from momentopic.corpus.shards import write_whole
 
     if output.suffix not in (".npy", ".csv"):
         raise ValueError(f"the proportions are written as .npy or .csv, but the name is {output}")

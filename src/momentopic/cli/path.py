@@ -5,27 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import warnings
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 
 from momentopic.cli import options
-from momentopic.cli.console import print_json, print_seconds, print_table, reading, say, working, write_whole
+from momentopic.cli.console import print_json, print_seconds, print_table, reading, say, working
+from momentopic.cli.fit import Refinement
 
 EXAMPLES = (
     "momentopic path articles.csv --text body --k 5:100:5 -o path",
     "momentopic path docword.kos.txt.gz --k 10,20,50 --refine collapsed",
 )
-
-
-class Refinement(StrEnum):
-    """What follows the moment solution of each K."""
-
-    none = "none"
-    collapsed = "collapsed"
-    variational = "variational"
 
 
 def path(
@@ -118,6 +110,7 @@ def _cell(value: float | None) -> str:
 
 def _written(found: Any, folder: Path, title: str) -> list[Path]:
     """Write table, page and, where matplotlib is there, pictures."""
+    from momentopic.corpus.shards import write_whole
     from momentopic.exceptions import MissingPackageError
     from momentopic.plots import save_figure
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from momentopic.cli import options
-from momentopic.cli.console import say, write_whole
+from momentopic.cli.console import say
 
 EXAMPLES = (
     "momentopic simulate corpus.npz --docs 10000 -k 20",
@@ -45,6 +45,7 @@ def simulate(
     import numpy as np
 
     from momentopic import simulate as models
+    from momentopic.corpus.shards import write_whole
 
     if output.suffix not in (".npz", ""):
         raise ValueError(f"the counts are written as .npz, or to a folder, but the name is {output}")
@@ -70,6 +71,8 @@ def simulate(
 
 def _write_file(output: Path, batches: Iterator[Any]) -> float:
     import scipy.sparse as sp
+
+    from momentopic.corpus.shards import write_whole
 
     X = sp.vstack(list(batches), format="csr")
     write_whole(output, lambda file: sp.save_npz(file, X))

@@ -1,4 +1,4 @@
-"""The DICA cumulants of random groups of documents, in the whitened space: what a bootstrap over groups needs.
+"""The DICA cumulants of random groups of documents, in the whitened space: what any selection of groups needs.
 
 Everything is a sum over documents of y_n = W x_n - W mean, with one W, that of the whole corpus. The cumulants of any
 selection of groups follow exactly from these sums, because a change of the mean only adds terms of lower order, with
@@ -30,6 +30,7 @@ from momentopic.moments.whiten import Whitening
 
 N_GROUPS = 32
 _FEWEST_GROUPS, _MOST_GROUPS = 5, 255
+_LEAST_DOCUMENTS = 3  # of a half
 _WORDS, _WORDS_PER_TOPIC = 1000, 20  # chosen words: the larger of the two numbers
 _SAMPLED = 500  # words that stand for all others
 
@@ -327,6 +328,12 @@ def check_groups(n_groups: int, n_docs: int) -> None:
         raise ValueError(
             f"{n_docs} documents cannot be cut into {n_groups} groups: there are fewer documents than groups. "
             f"Confidence needs hundreds of documents: fit without (n_groups=None), or ask for at most {n_docs} groups."
+        )
+    smallest = (n_groups // 2) * (n_docs // n_groups)
+    if smallest < _LEAST_DOCUMENTS:
+        raise ValueError(
+            f"{n_docs} documents in {n_groups} groups leave {smallest} to a half of them, and the third-order moments "
+            f"of a half need at least {_LEAST_DOCUMENTS}: fit without (n_groups=None), or give more documents."
         )
 
 

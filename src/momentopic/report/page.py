@@ -11,12 +11,12 @@ import base64
 import hashlib
 import html
 import json
-import uuid
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from momentopic.corpus.blocks import Corpus
+from momentopic.corpus.shards import write_whole
 from momentopic.report.data import prepare
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -44,13 +44,14 @@ def write_report(model: Any, path: str | Path, corpus: Corpus | None = None, **o
     path = Path(path)
     check_report_destination(path)
     page = render(prepare(model, corpus, **options))
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        temporary.write_bytes(page.encode("utf-8", "replace"))  # lone surrogates, which no encoding has
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_page(page, path)
     return path
+
+
+def write_page(page: str, path: Path) -> None:
+    """Write a page under a temporary name and rename it."""
+    text = page.encode("utf-8", "replace")  # lone surrogates, which no encoding has
+    write_whole(path, lambda file: file.write(text))
 
 
 def check_report_destination(path: Path) -> None:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import html
 import math
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from momentopic.flow import Bar, Ribbon, drawing
-from momentopic.report.page import _hash, _part, check_report_destination
+from momentopic.report.page import _hash, _part, check_report_destination, write_page
 
 if TYPE_CHECKING:
     from momentopic.paths import Row, TopicPath
@@ -51,13 +50,7 @@ def write_path_report(found: TopicPath, destination: str | Path, *, title: str |
     """
     path = Path(destination)
     check_report_destination(path)
-    page = render_path(found, title or "How many topics?")
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        temporary.write_bytes(page.encode("utf-8", "replace"))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_page(render_path(found, title or "How many topics?"), path)
     return path
 
 
@@ -116,13 +109,17 @@ def _table(rows: Sequence[Row], chosen: int | None) -> str:
 
 def _charts(found: TopicPath) -> str:
     rows, chosen = found.table, found.suggestion.k
-    charts = [_chart(rows, "eigenvalue", "Eigenvalue of S (dashed: largest of noise alone)", chosen, log=True)]
-    if found.scores:
-        charts.append(_chart(rows, "bits_per_token", "Bits per token of documents set aside", chosen))
-    charts.append(_chart(rows, "coherence", "Coherence (NPMI)", chosen))
-    if found.stability is not None:
-        charts.append(_chart(rows, "stability", "Stability", chosen))
-    return "".join(charts)
+    titles = {
+        "eigenvalue": "Eigenvalue of S (dashed: largest of noise alone)",
+        "bits_per_token": "Bits per token of documents set aside",
+        "coherence": "Coherence (NPMI)",
+        "stability": "Stability",
+    }
+    return "".join(
+        _chart([row for row in rows if row[key] is not None], key, title, chosen, log=key == "eigenvalue")
+        for key, title in titles.items()
+        if any(row[key] is not None for row in rows)
+    )
 
 
 def _chart(rows: Sequence[Row], key: str, title: str, chosen: int | None, *, log: bool = False) -> str:
