@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from momentopic import Corpus, DiscreteICA, simulate
 from momentopic.corpus import Columns, InputFileError, ShardWriter, TextSettings, pack, read_corpus, streams, uci
 from momentopic.corpus import shards as shards_module
+from momentopic.corpus import writer as writer_module
 from momentopic.corpus.blocks import block_boundaries
 from momentopic.engine import ThreadEngine
 
@@ -312,6 +313,32 @@ def test_appended_texts_are_counted_with_the_words_that_are_there(tmp_path):
     assert_same_blocks(expected, disk)
     assert disk.documents.ids == [row["key"] for row in rows()]
     assert disk.documents.texts([5, 50]) == [texts[5], texts[50]]
+
+
+@pytest.mark.parametrize("append", [True, False])
+def test_a_writer_that_has_to_wait_for_the_folder_sees_what_was_written(counts, tmp_path, monkeypatch, append):
+    """Another one finishes after this one has looked and before it has the lock."""
+    real, folder = writer_module._locked, tmp_path / "packed"
+    if append:
+        written(folder, counts[:100])
+
+    def late(path):
+        monkeypatch.undo()
+        with ShardWriter(folder, append=append) as other:
+            other.add(counts[100:200])
+            other.finish(counts.shape[1])
+        return real(path)
+
+    monkeypatch.setattr(writer_module, "_locked", late)
+    if append:
+        with ShardWriter(folder, append=True) as writer:
+            writer.add(counts[200:300])
+            writer.finish(counts.shape[1])
+        assert_same_blocks(Corpus(counts[:300]), Corpus.open(folder))
+    else:
+        with pytest.raises(FileExistsError, match="holds a packed corpus already"):
+            ShardWriter(folder)
+        assert_same_blocks(Corpus(counts[100:200]), Corpus.open(folder))
 
 
 def test_what_is_not_ours_is_left_alone(counts, tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -88,12 +87,8 @@ def known_corpus(fitted: DiscreteICA, path: Path, columns: Columns | None = None
         return read_known(fitted, path, columns=columns, encoding=encoding, progress=progress)
 
 
-def write_whole(path: Path, write: Callable[[Any], None]) -> None:
+def write_whole(path: Path, write: Callable[[Any], Any]) -> None:
     """Write a file under a temporary name and rename it: there is never half a file."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            write(file)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    from momentopic.corpus import shards
+
+    shards.write_whole(path, write)
