@@ -15,7 +15,6 @@ import pytest
 import scipy.sparse as sp
 
 from momentopic import Corpus, DiscreteICA, heldout, load, metrics, simulate
-from momentopic.corpus import pack
 from momentopic.demo import module_tokens
 
 from .conftest import planted_topics
@@ -386,24 +385,6 @@ def test_an_engine_that_is_not_there_is_refused_before_any_work(tmp_path, option
     done = run("fit", tmp_path / "absent.npz", "-k", 2, "-o", tmp_path / "model", *options, code=2)
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_a_fit_with_a_checkpoint_has_a_report(simulated):
-    state, report = simulated / "state", simulated / "kept.html"
-    arguments = ("-k", 4, "--refine", "none", "--checkpoint", state, "--report", report, "-o", simulated / "kept")
-    run("fit", simulated / "x.npz", *arguments)
-    assert "<html" in report.read_text(encoding="utf-8")
-    assert not state.exists()
-
-
-def test_documents_of_other_words_are_refused(simulated, tmp_path):
-    for name, words in (("a", range(150)), ("b", reversed(range(150)))):
-        (tmp_path / f"{name}.txt").write_text("\n".join(f"w{m}" for m in words) + "\n")
-    run("fit", simulated / "x.npz", "-k", 4, "--refine", "none", "-o", tmp_path / "m", "--vocab", tmp_path / "a.txt")
-    pack(simulated / "x.npz", tmp_path / "packed", vocabulary=tmp_path / "b.txt")
-    done = run("transform", tmp_path / "m", tmp_path / "packed", "-o", tmp_path / "theta.npy", code=2)
-    assert "other words than those of the model" in done.stderr
-    assert not (tmp_path / "theta.npy").exists()
 
 
 def test_fit_on_a_cluster_of_this_machine(simulated):

@@ -557,6 +557,26 @@ def test_the_command_packs_checks_and_fits(tmp_path, counts, command):
     assert "is damaged" in told
 
 
+def test_a_fit_with_a_checkpoint_has_a_report(tmp_path, counts, command):
+    sp.save_npz(tmp_path / "x.npz", counts[:500])
+    kept = ("--checkpoint", tmp_path / "state", "--report", tmp_path / "r.html", "-o", tmp_path / "model")
+    code, _, told = command("fit", tmp_path / "x.npz", "-k", 3, "--refine", "none", *kept)
+    assert (code, told) == (0, "")
+    assert "<html" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert not (tmp_path / "state").exists()
+
+
+def test_documents_of_other_words_are_refused(tmp_path, counts, command):
+    words = [f"w{m}" for m in range(150)]
+    sp.save_npz(tmp_path / "x.npz", counts[:500])
+    DiscreteICA(3, refine=None).fit(Corpus(counts, words)).save(tmp_path / "model")
+    pack(tmp_path / "x.npz", tmp_path / "packed", vocabulary=words[::-1])
+    code, _, told = command("transform", tmp_path / "model", tmp_path / "packed", "-o", tmp_path / "theta.npy")
+    assert code == 2
+    assert "other words than those of the model" in told
+    assert not (tmp_path / "theta.npy").exists()
+
+
 def test_the_simulator_writes_shards(tmp_path, command):
     arguments = ("--docs", 500, "-k", 3, "--words", 80, "--seed", 4)
     for model in ("gp", "lda-fix2"):
