@@ -119,7 +119,8 @@ def moments_bytes(corpus: Corpus, K: int, n_threads: int, n_groups: int | None =
         n_words = min(M, max(groups._WORDS, groups._WORDS_PER_TOPIC * K) + groups._SAMPLED)
         large = packed_size(K) + n_words * K  # numbers to a group, in single precision
         partial += n_groups * (4 * large + 8 * K * K)
-        waiting += n_groups * 8 * (large + K * K) * corpus.n_blocks.bit_length()
+        # beside the tree: the sum that is being added, and what is made of the result
+        waiting += n_groups * 8 * (large + K * K) * (corpus.n_blocks.bit_length() + 2)
     return _held(corpus) + max(whitening, solving) + n_threads * (block + partial) + waiting
 
 
