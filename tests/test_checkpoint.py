@@ -16,6 +16,7 @@ from momentopic import Corpus, DiscreteICA, checkpoint, load, memory, simulate
 from momentopic.checkpoint import Checkpoint, CheckpointError
 from momentopic.engine import ThreadEngine
 from momentopic.exceptions import MemoryLimitError
+from momentopic.refine.collapsed import phases
 
 from .conftest import planted_topics
 
@@ -79,6 +80,12 @@ def test_what_was_saved_is_used(counts, tmp_path, monkeypatch):
         DiscreteICA(4, refine=None).fit(counts)
 
 
+def test_parameters_may_be_numbers_of_numpy(counts, tmp_path):
+    K, n_sweeps = np.int64(4), np.int32(2)
+    for _ in range(2):
+        DiscreteICA(K, n_sweeps=n_sweeps, checkpoint=tmp_path / "state").fit(counts)
+
+
 def test_a_checkpoint_of_something_else_is_refused(counts, tmp_path):
     state = tmp_path / "state"
     DiscreteICA(4, refine=None, checkpoint=state).fit(counts)
@@ -123,21 +130,20 @@ def start(*arguments):
     return subprocess.Popen([sys.executable, "-c", COMMAND, *map(str, arguments)], stderr=subprocess.PIPE, text=True)
 
 
-def test_fits_that_are_killed_by_signal_9_are_resumed(counts, tmp_path):
-    counts = counts[:600]
+def test_a_fit_that_is_killed_by_signal_9_is_resumed(counts, tmp_path):
+    counts = counts[:400]
     sp.save_npz(tmp_path / "x.npz", counts)
     arguments = ("fit", tmp_path / "x.npz", "-k", 4, "--checkpoint", tmp_path / "state", "-o", tmp_path / "model")
     description = tmp_path / "state" / "checkpoint.json"
-    for stage in ("whitening", "n_sampled"):
-        process = start(*arguments)
-        while process.poll() is None:
-            if description.exists() and stage in description.read_text():
-                process.send_signal(signal.SIGKILL)
-                break
-            time.sleep(0.01)
-        assert process.wait() == -signal.SIGKILL, process.stderr.read()
-        assert not (tmp_path / "model").exists()
-        process.stderr.close()
+    process = start(*arguments)
+    while process.poll() is None:
+        if description.exists() and "n_sampled" in description.read_text():
+            process.send_signal(signal.SIGKILL)
+            break
+        time.sleep(0.01)
+    assert process.wait() == -signal.SIGKILL, process.stderr.read()
+    assert not (tmp_path / "model").exists()
+    process.stderr.close()
     (tmp_path / "state" / ".refinement-00000000.safetensors.12345678.tmp").write_bytes(b"half")  # as a kill may leave
     process = start(*arguments)
     assert (process.communicate()[1], process.returncode) == ("", 0)
@@ -185,9 +191,55 @@ def test_a_limit_chooses_fewer_threads_and_the_form_that_remembers_less(counts, 
     assert DiscreteICA(4, n_sweeps=12).fit(counts).n_iter_ == 22
 
 
+def test_the_form_of_the_refinement_does_not_depend_on_the_number_of_cores():
+    topics = planted_topics(2000, 4)
+    corpus = Corpus(simulate.gamma_poisson(topics, np.full(4, 0.3), 20_000, mean_length=60))
+    least = memory.refinement_bytes(corpus, 4, 1, "collapsed", None, 0)
+    forms = []
+    for limit in np.linspace(least, 1.3 * least, 40).astype(int):
+        plans = [memory.plan_fit(corpus, 4, int(limit), refine="collapsed", n_threads=n) for n in (1, 2, 8)]
+        rooms = {phases(corpus.nonzeros, corpus.tokens, 4, None, plan.responsibilities) for plan in plans}
+        assert len(rooms) == 1
+        forms += rooms
+        for plan in plans:
+            room = plan.responsibilities
+            assert memory.refinement_bytes(corpus, 4, plan.n_threads, "collapsed", None, room) <= limit
+    assert len(set(forms)) == 2
+
+
+def test_groups_are_counted_in_the_estimate(counts):
+    corpus = Corpus(counts)
+    without, few, many = (memory.moments_bytes(corpus, 4, 2, n_groups) for n_groups in (None, 10, 200))
+    assert few > without
+    assert many - without == 20 * (few - without)
+    limit = (few + many) // 2
+    DiscreteICA(4, refine=None, n_groups=10, memory_limit=limit, engine=ThreadEngine(2)).fit(counts)
+    with pytest.raises(MemoryLimitError, match="needs about"):
+        DiscreteICA(4, refine=None, n_groups=200, memory_limit=limit, engine=ThreadEngine(2)).fit(counts)
+
+
+class Device(ThreadEngine):
+    """What fits as a device does."""
+
+    def solve(self, *args, **kwargs):
+        raise AssertionError
+
+
+def test_a_device_is_not_taken_where_it_cannot_keep_what_is_asked_for(counts, tmp_path, monkeypatch):
+    from momentopic.engine import base, cuda
+
+    monkeypatch.setattr(base, "_LARGE", 0)
+    monkeypatch.setattr(cuda, "device_available", lambda: True)
+    monkeypatch.setattr(cuda, "CudaEngine", Device)
+    for asked in ({"memory_limit": "4GB"}, {"checkpoint": tmp_path / "state"}):
+        assert DiscreteICA(4, refine=None, **asked).fit(counts).converged_
+        with pytest.raises(ValueError, match="use engine='threads', or leave"):
+            DiscreteICA(4, refine=None, engine="cuda", **asked).fit(counts)
+
+
 def test_the_estimate_is_above_what_a_fit_takes(tmp_path):
     """Many words and topics, so that the arrays and not the interpreter are what is measured."""
-    X = simulate.gamma_poisson(planted_topics(30_000, 30), np.full(30, 0.1), 2000, mean_length=100)
+    X = simulate.gamma_poisson(planted_topics(20_000, 30), np.full(30, 0.1), 1000, mean_length=100)
     sp.save_npz(tmp_path / "x.npz", X)
     code = """
 import scipy.sparse as sp, sys

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from momentopic import Corpus, DiscreteICA, simulate
 from momentopic.corpus import Columns, InputFileError, ShardWriter, TextSettings, pack, read_corpus, streams, uci
 from momentopic.corpus import shards as shards_module
+from momentopic.corpus import writer as writer_module
 from momentopic.corpus.blocks import block_boundaries
 from momentopic.engine import ThreadEngine
 
@@ -314,6 +315,32 @@ def test_appended_texts_are_counted_with_the_words_that_are_there(tmp_path):
     assert disk.documents.texts([5, 50]) == [texts[5], texts[50]]
 
 
+@pytest.mark.parametrize("append", [True, False])
+def test_a_writer_that_has_to_wait_for_the_folder_sees_what_was_written(counts, tmp_path, monkeypatch, append):
+    """Another one finishes after this one has looked and before it has the lock."""
+    real, folder = writer_module._locked, tmp_path / "packed"
+    if append:
+        written(folder, counts[:100])
+
+    def late(path):
+        monkeypatch.undo()
+        with ShardWriter(folder, append=append) as other:
+            other.add(counts[100:200])
+            other.finish(counts.shape[1])
+        return real(path)
+
+    monkeypatch.setattr(writer_module, "_locked", late)
+    if append:
+        with ShardWriter(folder, append=True) as writer:
+            writer.add(counts[200:300])
+            writer.finish(counts.shape[1])
+        assert_same_blocks(Corpus(counts[:300]), Corpus.open(folder))
+    else:
+        with pytest.raises(FileExistsError, match="holds a packed corpus already"):
+            ShardWriter(folder)
+        assert_same_blocks(Corpus(counts[100:200]), Corpus.open(folder))
+
+
 def test_what_is_not_ours_is_left_alone(counts, tmp_path):
     sp.save_npz(tmp_path / "x.npz", counts[:50])
     (tmp_path / "mine").mkdir()
@@ -528,6 +555,26 @@ def test_the_command_packs_checks_and_fits(tmp_path, counts, command):
     code, _, told = command("check", folder)
     assert (code, told.count("\n")) == (2, 1)
     assert "is damaged" in told
+
+
+def test_a_fit_with_a_checkpoint_has_a_report(tmp_path, counts, command):
+    sp.save_npz(tmp_path / "x.npz", counts[:500])
+    kept = ("--checkpoint", tmp_path / "state", "--report", tmp_path / "r.html", "-o", tmp_path / "model")
+    code, _, told = command("fit", tmp_path / "x.npz", "-k", 3, "--refine", "none", *kept)
+    assert (code, told) == (0, "")
+    assert "<html" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert not (tmp_path / "state").exists()
+
+
+def test_documents_of_other_words_are_refused(tmp_path, counts, command):
+    words = [f"w{m}" for m in range(150)]
+    sp.save_npz(tmp_path / "x.npz", counts[:500])
+    DiscreteICA(3, refine=None).fit(Corpus(counts, words)).save(tmp_path / "model")
+    pack(tmp_path / "x.npz", tmp_path / "packed", vocabulary=words[::-1])
+    code, _, told = command("transform", tmp_path / "model", tmp_path / "packed", "-o", tmp_path / "theta.npy")
+    assert code == 2
+    assert "other words than those of the model" in told
+    assert not (tmp_path / "theta.npy").exists()
 
 
 def test_the_simulator_writes_shards(tmp_path, command):

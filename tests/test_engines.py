@@ -36,9 +36,7 @@ def packed(X, folder):
 
 
 # Where the documents are: a function from counts and a folder to a corpus.
-CORPORA = {"memory": lambda X, folder: Corpus(X)}
-if hasattr(Corpus, "open"):
-    CORPORA["disk"] = packed
+CORPORA = {"memory": lambda X, folder: Corpus(X), "disk": packed}
 
 
 @pytest.fixture(scope="module")
@@ -404,7 +402,7 @@ def test_engines_by_name_and_address(client, monkeypatch):
     monkeypatch.setattr(dask, "_PATIENCE", 0.5)
     with pytest.raises(ConnectionError, match=r"no Dask scheduler at tcp://127.0.0.1:9"):
         get_engine("tcp://127.0.0.1:9")
-    with pytest.raises(ValueError, match="engine must be 'auto', 'threads', 'dask'"):
+    with pytest.raises(ValueError, match="engine must be 'auto', 'threads', 'cuda', 'dask'"):
         DiscreteICA(2, engine="spark").fit(np.eye(4, dtype=int))
 
 

@@ -143,6 +143,9 @@ def test_feature_names_of_data_frames_and_corpora(X):
     assert list(corpus.feature_names_in_) == words
     assert frame.topics(3) == corpus.topics(3)
     assert frame.topics(3)[0][0][0].startswith("gene")
+    with pytest.raises(ValueError, match="other words than those of the model, or in another order"):
+        corpus.transform(Corpus(X, words[::-1]))
+    assert corpus.transform(Corpus(X, words)).tobytes() == corpus.transform(Corpus(X)).tobytes()
     corpus.fit(Corpus(X))
     assert not hasattr(corpus, "feature_names_in_")
 

@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 
 from momentopic import Corpus, DiscreteICA, RankError, load, metrics, simulate
 from momentopic.cli.app import main
+from momentopic.corpus import ShardWriter
 from momentopic.engine import ThreadEngine, get_engine
 from momentopic.moments import (
     Basis,
@@ -382,6 +383,9 @@ def test_partial_fit_of_too_few_documents_and_of_other_words(X):
         ({"moments": "lda", "c0": 1.0}, "moments='lda' needs the documents"),
         ({"projections": "vocabulary"}, "projections='vocabulary' needs the documents"),
         ({"refine": "variational"}, "refine='variational' needs all documents"),
+        ({"n_groups": 5}, "n_groups needs the documents at hand"),
+        ({"checkpoint": "state"}, "checkpoint is for fit"),
+        ({"memory_limit": "2GB"}, "memory_limit is for fit"),
         ({"n_components": 151}, "n_components=151 topics cannot be told apart with 150 words"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -390,13 +394,71 @@ def test_partial_fit_of_too_few_documents_and_of_other_words(X):
         DiscreteICA(1, refine=None).partial_fit(np.ones((5, 4), dtype=int))
 
 
+@pytest.mark.parametrize("batch", [300, 5000], ids=["gone", "held"])
+@pytest.mark.parametrize("refine", [None, "collapsed"])
+def test_a_block_that_fails_is_as_if_it_had_not_come(X, refine, batch, monkeypatch):
+    monkeypatch.setattr("momentopic.stream.FIRST_DOCUMENTS", batch)
+    model, sound = (DiscreteICA(3, refine=refine, n_sweeps=0).partial_fit(X[:400]) for _ in range(2))
+    before, failures = model.components_.tobytes(), 0
+    for n_sums in range(4, 60, 5):
+        left = [n_sums]
+
+        def failing(self, *args, left=left, sum=ThreadEngine.sum, **kwargs):
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            return sum(self, *args, **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ThreadEngine, "sum", failing)
+            try:
+                model.partial_fit(X[400:800])
+                break
+            except KeyboardInterrupt:
+                failures += 1
+        assert model.components_.tobytes() == before
+        assert model.training_data_["documents"] == 400
+    else:
+        model.partial_fit(X[400:800])
+    assert failures
+    sound.partial_fit(X[400:800])
+    assert model.training_data_ == sound.training_data_
+    assert model.partial_fit(X[800:]).components_.tobytes() == sound.partial_fit(X[800:]).components_.tobytes()
+
+
+def test_a_first_block_that_fails_begins_nothing(X):
+    model = DiscreteICA(3, refine=None)
+    with pytest.raises(ValueError, match="negative"):
+        model.partial_fit(-X[:400])
+    assert model.partial_fit(X[:400, :100]).training_data_["documents"] == 400
+
+
+def test_the_stability_of_an_earlier_fit_goes(X, basis):
+    model = DiscreteICA(3, refine=None, n_groups=5).fit(X)
+    assert len(model.stability_) == 3
+    model.set_params(n_groups=None).fit_moments(SketchedMoments(basis).add(X))
+    assert not hasattr(model, "stability_")
+
+
+def test_a_block_on_disk_is_read_once(X, tmp_path, monkeypatch):
+    monkeypatch.setattr("momentopic.stream.FIRST_DOCUMENTS", 300)
+    with ShardWriter(tmp_path / "packed") as writer:
+        writer.add(X[400:800])
+        writer.finish(150)
+    block = Corpus.open(tmp_path / "packed")
+    models = [DiscreteICA(3, refine=None).partial_fit(X[:400]) for _ in range(2)]
+    models[0].partial_fit(block)
+    assert block.bytes_read <= 12 * block.nonzeros
+    assert models[0].components_.tobytes() == models[1].partial_fit(X[400:800]).components_.tobytes()
+
+
 def test_partial_fit_of_frames_corpora_and_texts(X):
     words = [f"w{m}" for m in range(150)]
     frame = DiscreteICA(2, n_sweeps=0).partial_fit(pd.DataFrame(X[:300].toarray(), columns=words))
     frame.partial_fit(pd.DataFrame(X[300:500].toarray(), columns=words))
     corpus = DiscreteICA(2, n_sweeps=0).partial_fit(Corpus(X[:300], words)).partial_fit(Corpus(X[300:500], words))
     assert frame.topics(3) == corpus.topics(3)
-    with pytest.raises(ValueError, match="other words than the first one"):
+    with pytest.raises(ValueError, match="other words than those of the model"):
         corpus.partial_fit(Corpus(X[:300], [*words[:-1], "other"]))
 
 

@@ -108,8 +108,8 @@ def coherence(
         raise ValueError(f"measure must be 'umass', 'npmi' or 'cv', got {measure!r}")
     if n_words < 2:
         raise ValueError(f"n_words must be at least 2, for coherence is about pairs of words; got {n_words}")
-    summing = get_engine(engine)
     reference = as_corpus(corpus)
+    summing = get_engine(engine, reference)
     n_docs, M = reference.shape
     tops = _top_words(topics, n_words, M)
     words = np.unique(np.concatenate(tops))

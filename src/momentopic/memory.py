@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from momentopic import kernels
 from momentopic.corpus.blocks import Corpus
 from momentopic.engine.threads import ThreadEngine, available_cores
 from momentopic.exceptions import MemoryLimitError
+from momentopic.moments import groups
 from momentopic.moments.triples import packed_size
-from momentopic.refine.collapsed import RESPONSIBILITIES, number_of_parts, phases
+from momentopic.refine.collapsed import RESPONSIBILITIES, number_of_parts, padded_width, phases
 
 _PROCESS = 300 << 20  # the interpreter, the libraries and the compiled loops
 _WORD = 100  # bytes of a word in a list
@@ -54,9 +54,18 @@ class Plan:
 
 
 def plan_fit(
-    corpus: Corpus, K: int, limit: int, *, refine: str | None, n_sweeps: int | None = None, n_threads: int | None = None
+    corpus: Corpus,
+    K: int,
+    limit: int,
+    *,
+    refine: str | None,
+    n_sweeps: int | None = None,
+    n_threads: int | None = None,
+    n_groups: int | None = None,
 ) -> Plan:
-    """Find the most threads, and the form of the refinement, that keep a fit under a limit.
+    """Find the form of the refinement, then the most threads, that keep a fit under a limit.
+
+    The form, on which the topics depend, is what fits with one thread: it must not depend on how many cores there are.
 
     Parameters
     ----------
@@ -64,7 +73,7 @@ def plan_fit(
     K : int
     limit : int
         Bytes, of the whole process.
-    refine, n_sweeps
+    refine, n_sweeps, n_groups
         As in `DiscreteICA`.
     n_threads : int, optional
         No more than these.
@@ -75,29 +84,28 @@ def plan_fit(
         If one thread is too many; the error says what is needed.
     """
     most = n_threads or available_cores()
-    steps = [moments_bytes(corpus, K, 1)]
+    steps = [moments_bytes(corpus, K, 1, n_groups)]
     if refine is not None:
         steps.append(refinement_bytes(corpus, K, 1, refine, n_sweeps, 0))
     need = max(steps)
     if need > limit:
         raise MemoryLimitError(_refusal(limit, need, steps[0], refine, corpus))
-    threads = max(t for t in range(1, most + 1) if moments_bytes(corpus, K, t) <= limit)
+    threads = max(t for t in range(1, most + 1) if moments_bytes(corpus, K, t, n_groups) <= limit)
     if refine is None:
         return Plan(threads)
-    fits = [t for t in range(1, threads + 1) if refinement_bytes(corpus, K, t, refine, n_sweeps, 0) <= limit]
-    threads = max(fits)
-    # the form with responsibilities, if it fits with as many threads
-    for room in _rooms(limit):
-        if refinement_bytes(corpus, K, threads, refine, n_sweeps, room) <= limit:
-            return Plan(threads, room)
-    return Plan(threads, 0)
+
+    def fits(t: int, room: int) -> bool:
+        return refinement_bytes(corpus, K, t, refine, n_sweeps, room) <= limit
+
+    room = next((room for room in _rooms(limit) if fits(1, room)), 0)
+    return Plan(max(t for t in range(1, threads + 1) if fits(t, room)), room)
 
 
 def _rooms(limit: int) -> Iterator[int]:
     yield from (room for room in (RESPONSIBILITIES >> i for i in range(12)) if room < limit)
 
 
-def moments_bytes(corpus: Corpus, K: int, n_threads: int) -> int:
+def moments_bytes(corpus: Corpus, K: int, n_threads: int, n_groups: int | None = None) -> int:
     """Return what whitening, tensor and recovery hold at most, about."""
     M = corpus.shape[1]
     widest = 2 * K + max(8, K // 4) + max(80 - K, 0) + 16
@@ -105,8 +113,14 @@ def moments_bytes(corpus: Corpus, K: int, n_threads: int) -> int:
     solving = 8 * M * K * 6 + 8 * K**3 * 6
     documents = int(np.diff(corpus.boundaries).max())
     partial = 2 * 8 * M * 16 + 8 * packed_size(K)
-    block = corpus.block_memory + documents * (3 * 4 * _padded(K) + 6 * 8)
+    block = corpus.block_memory + documents * (3 * 4 * padded_width(K) + 6 * 8)
     waiting = (8 * M * 16 + 8 * packed_size(K)) * corpus.n_blocks.bit_length()  # sums are added in a tree
+    if n_groups is not None:
+        n_words = min(M, max(groups._WORDS, groups._WORDS_PER_TOPIC * K) + groups._SAMPLED)
+        large = packed_size(K) + n_words * K  # numbers to a group, in single precision
+        partial += n_groups * (4 * large + 8 * K * K)
+        # beside the tree: the sum that is being added, and what is made of the result
+        waiting += n_groups * 8 * (large + K * K) * (corpus.n_blocks.bit_length() + 2)
     return _held(corpus) + max(whitening, solving) + n_threads * (block + partial) + waiting
 
 
@@ -115,7 +129,7 @@ def refinement_bytes(
 ) -> int:
     """Return what a refinement holds at most, about, if its expected sweeps may take so many bytes."""
     N, M = corpus.shape
-    width = _padded(K)
+    width = padded_width(K)
     if refine == "variational":
         return _held(corpus) + 8 * N * K * 3 + 8 * M * K * (2 * n_threads + 5) + n_threads * corpus.block_memory
     tokens = corpus.tokens
@@ -148,11 +162,6 @@ def _refusal(limit: int, need: int, moments: int, refine: str | None, corpus: Co
 
 def _shown(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 10**9 else f"{size / 1e6:.0f} MB"
-
-
-def _padded(K: int) -> int:
-    width: int = kernels.lanes.padded_length(K)
-    return width
 
 
 def limited(engine: Any, n_threads: int | None) -> Any:

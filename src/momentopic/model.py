@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -26,7 +25,7 @@ from momentopic.exceptions import RankError
 from momentopic.memory import Plan, limited, parse_size, plan_fit
 from momentopic.moments import Moments, dica_moments, lda_moments
 from momentopic.moments.groups import check_groups
-from momentopic.partial import PartialFit
+from momentopic.partial import PartialFit, seed_of
 from momentopic.progress import Steps
 from momentopic.recover import rate
 from momentopic.refine import Refined, refine_collapsed, split_topics, variational_lda
@@ -208,14 +207,18 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
             )
         if self.n_groups is not None:
             check_groups(self.n_groups, corpus.shape[0])
-        state = self.random_state
-        seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
+        seed = seed_of(self)
         with Steps(self.verbose) as steps:
-            engine = get_engine(self.engine, corpus)
+            engine = self._engine(corpus)
             if self.refine is not None:
                 check_keeps_states(engine, ("update", "turn"), "a refinement needs", "use refine=None")
             if self.checkpoint is not None and hasattr(engine, "solve"):
                 raise ValueError(f"{engine!r} keeps no checkpoints: use engine='threads', or leave checkpoint out")
+            if self.memory_limit is not None and hasattr(engine, "solve"):
+                raise ValueError(
+                    f"memory_limit is for the memory of this machine, not that of {engine!r}: use engine='threads', "
+                    "or leave memory_limit out"
+                )
             if hasattr(engine, "with_progress"):
                 engine = engine.with_progress(steps.block)
             plan = self._plan(corpus, engine)
@@ -245,16 +248,24 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         self.timings_ = seconds
         return self
 
+    def _engine(self, corpus: Corpus) -> Engine:
+        # a device keeps neither checkpoints nor limits: "auto" does not take it where one is asked for
+        asked = self.checkpoint is not None or self.memory_limit is not None
+        auto = isinstance(self.engine, str) and self.engine == "auto" and not hasattr(corpus, "engine")
+        return get_engine("threads" if asked and auto else self.engine, corpus)
+
     def _plan(self, corpus: Corpus, engine: Engine) -> Plan:
         if self.memory_limit is None:
             return Plan()
+        elsewhere = hasattr(engine, "cluster")  # blocks, and what a refinement remembers, are on the workers
         return plan_fit(
             corpus,
             self.n_components,
             parse_size(self.memory_limit),
-            refine=self.refine,
+            refine=None if elsewhere else self.refine,
             n_sweeps=self.n_sweeps,
-            n_threads=getattr(engine, "n_threads", None),
+            n_threads=1 if elsewhere else getattr(engine, "n_threads", None),
+            n_groups=self.n_groups,
         )
 
     def _refined(
@@ -445,6 +456,12 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         if X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {X.shape[1]} features, but DiscreteICA is expecting {self.n_features_in_} features"
+            )
+        names = getattr(self, "feature_names_in_", None)
+        if X.vocabulary is not None and names is not None and X.vocabulary != list(names):
+            raise ValueError(
+                "these documents have other words than those of the model, or in another order: count the same "
+                "vocabulary (Corpus.from_texts(texts, vocabulary=model.feature_names_in_), or model.count(texts))"
             )
         return X
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,13 @@ from momentopic.engine import get_engine
 from momentopic.exceptions import RankError
 from momentopic.progress import Steps
 from momentopic.recover import rate
+from momentopic.refine.collapsed import START_SMOOTHING
 
 if TYPE_CHECKING:
     from momentopic.moments import SketchedMoments
     from momentopic.stream import Stream
 
-_START_SMOOTHING = 0.03
+_MUTABLE = ("_stream", "_stream_summary", "_folded")  # what a block changes in place
 
 
 class PartialFit:
@@ -47,10 +49,21 @@ class PartialFit:
         Returns
         -------
         self
-            Without topics, and with a warning, as long as the documents are too few for them.
+            Without topics, and with a warning, as long as the documents are too few for them. After an error the model
+            is that of the blocks before: the block can be given again.
         """
         self._check_combinations()
         _check_streamable(self)
+        before = {name: copy(value) if name in _MUTABLE else value for name, value in vars(self).items()}
+        try:
+            self._take_in(X)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _take_in(self: Any, X: Any) -> None:
         first = getattr(self, "_stream", None) is None
         corpus = _first_block(self, X) if first else _further_block(self, X)
         if self.n_components > corpus.shape[1]:
@@ -62,17 +75,17 @@ class PartialFit:
             from momentopic.stream import Stream
 
             _forget(self)
-            self._stream = Stream(self.n_components, get_engine(self.engine), random_state=_seed(self))
+            self._stream = Stream(self.n_components, get_engine(self.engine, corpus), random_state=seed_of(self))
             self._stream_summary = corpus.summary()
             self.text_settings_ = corpus.settings
         else:
+            summary = corpus.summary()
             for name in ("documents", "empty_documents", "tokens", "nonzeros"):
-                self._stream_summary[name] += corpus.summary()[name]
+                self._stream_summary[name] += summary[name]
         if self._stream.began:
             _continue(self, corpus)
         else:
             _begin(self, corpus)
-        return self
 
     def fit_moments(self: Any, moments: SketchedMoments) -> Any:
         """Find the topics that match moments which were made elsewhere; there are no documents to refine them on.
@@ -114,9 +127,23 @@ def _check_streamable(model: Any) -> None:
         raise ValueError("projections='vocabulary' needs the documents at hand: use projections='basis', or fit")
     if model.refine == "variational":
         raise ValueError("refine='variational' needs all documents at hand: use 'collapsed' or None, or fit")
+    if model.n_groups is not None:
+        raise ValueError("n_groups needs the documents at hand, to sum over groups of them: leave it out, or fit")
+    for name in ("checkpoint", "memory_limit"):
+        if getattr(model, name) is not None:
+            raise ValueError(f"{name} is for fit, which has all documents at hand: leave it out")
 
 
-def _seed(model: Any) -> int:
+def _refuse_cluster(X: Any) -> None:
+    if hasattr(X, "__dask_graph__") or (isinstance(X, Corpus) and hasattr(X, "engine")):
+        raise TypeError(
+            "partial_fit takes blocks of documents that are here, but these are on a cluster: fit the whole "
+            "collection, or compute a block first (X.compute())"
+        )
+
+
+def seed_of(model: Any) -> int:
+    """Return the seed that the `random_state` of an estimator means."""
     state = model.random_state
     return int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
 
@@ -130,22 +157,21 @@ def _forget(model: Any) -> None:
 
 
 def _first_block(model: Any, X: Any) -> Corpus:
+    _refuse_cluster(X)
     corpus: Corpus = model._as_corpus(X)
     return _named(model, corpus)
 
 
 def _further_block(model: Any, X: Any) -> Corpus:
+    _refuse_cluster(X)
     if is_texts(X):
         from momentopic.corpus.known import count_known
 
         X = count_known(model, X)
-    names = getattr(model, "feature_names_in_", None)
-    if isinstance(X, Corpus) and X.vocabulary is not None and names is not None and X.vocabulary != list(names):
-        raise ValueError(
-            "this block has other words than the first one: count the same vocabulary in every block "
-            "(Corpus.from_texts(texts, vocabulary=...))."
-        )
-    return _named(model, model._as_known_corpus(X))
+    corpus: Corpus = model._as_known_corpus(X)
+    if hasattr(corpus, "folder"):  # a stream holds its documents for a while: they are read once
+        corpus = Corpus(corpus.counts, corpus.vocabulary, empty_ok=True, settings=corpus.settings, name=corpus.name)
+    return _named(model, corpus)
 
 
 def _named(model: Any, corpus: Corpus) -> Corpus:
@@ -170,14 +196,14 @@ def _begin(model: Any, corpus: Corpus) -> None:
             DiscreteICA.fit(model, documents)
         except RankError as error:
             _warn_of_no_topics(str(error))
-        model._stream, model._stream_summary = stream, summary
+        model._stream, model._stream_summary = stream, summary  # fit begins anew, and lets go of them
     stream.add(corpus)
     if hasattr(model, "components_"):
         model._training_data = {**summary, "momentopic_version": __version__}
         if stream.began and model.refine is not None:
             from momentopic.refine.folding import FoldedTopics
 
-            model._folded = FoldedTopics(model.components_, model.concentration_, model.smoothing or _START_SMOOTHING)
+            model._folded = FoldedTopics(model.components_, model.concentration_, model.smoothing or START_SMOOTHING)
             model._folded.add(documents, stream.engine)
 
 
@@ -206,9 +232,10 @@ def _match(model: Any, moments: SketchedMoments) -> None:
     with Steps(model.verbose) as steps:
         solution = solve(
             moments, model.n_components, algorithm=model.algorithm, projections=model.projections,
-            n_projections=model.n_projections, random_state=_seed(model), steps=steps,
+            n_projections=model.n_projections, random_state=seed_of(model), steps=steps,
         )  # fmt: skip
     model._keep(solution, None, moments.mean_length)
+    vars(model).pop("stability_", None)  # of an earlier fit
     model.timings_ = steps.seconds
 
 

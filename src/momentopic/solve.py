@@ -162,6 +162,7 @@ def precise_enough(moments: AnyMoments) -> Any:
 
 
 def _whitened(moments: AnyMoments, K: int, tol: float, random_state: int, checkpoint: Checkpoint | None) -> Whitening:
+    K = int(K)  # of numpy's integers, a checkpoint could not tell
     saved = None if checkpoint is None else checkpoint.load("whitening", K=K, tol=tol)
     if saved is not None:
         return Whitening(**saved.arrays, **saved.values)

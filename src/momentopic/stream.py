@@ -74,13 +74,14 @@ class Stream:
         return self._settled is not None
 
     def add(self, corpus: Corpus) -> None:
-        """Take in a block of documents."""
+        """Take in a block of documents; after an error it is as if the block had not come."""
+        held, settled = [*self.held, corpus], self._settled
+        recent = None if self._recent is None else self._recent.merge(self._recent.empty().add(corpus))
+        if sum(part.shape[0] for part in held) >= self.batch:
+            settled = self._settle(stacked(held), recent)
+            held, recent = [], settled.empty()
         self.n_docs += corpus.shape[0]
-        self.held.append(corpus)
-        if self._recent is not None:
-            self._recent.add(corpus)
-        if sum(held.shape[0] for held in self.held) >= self.batch:
-            self._settle(self.documents())
+        self.held, self._settled, self._recent = held, settled, recent
 
     def documents(self) -> Corpus:
         """Return the documents that are held, as one corpus."""
@@ -92,25 +93,23 @@ class Stream:
             return DICAMoments(self.documents(), self.engine)
         return self._settled.merge(self._recent)
 
-    def _settle(self, documents: Corpus) -> None:
-        """Fix the subspace, or enlarge it by what it misses of these documents; then let them go."""
-        K = self.n_topics
-        if self._settled is None or self._recent is None:
+    def _settle(self, documents: Corpus, recent: SketchedMoments | None) -> SketchedMoments:
+        """Return the moments of all documents, on the subspace or on one that has what it misses of these."""
+        K, settled = self.n_topics, self._settled
+        if settled is None or recent is None:
             basis = find_basis(documents, _RANK * K, engine=self.engine, random_state=self.random_state)
-            self._settled = SketchedMoments(
+            return SketchedMoments(
                 basis, vocabulary=documents.vocabulary, settings=documents.settings, engine=self.engine
             ).add(documents)
-        else:
-            least = float(self._settled.merge(self._recent).ritz(K)[0][-1])
-            missed = missed_directions(
-                self._settled.basis.vectors, documents, least, most=_MOST_RANK * K, engine=self.engine,
-                random_state=self.random_state,
-            )  # fmt: skip
-            if missed.shape[1]:
-                self._settled = enlarged(self._settled, missed, K)
-                self._recent = self._settled.empty().add(documents)
-            self._settled = self._settled.merge(self._recent)
-        self.held, self._recent = [], self._settled.empty()
+        least = float(settled.merge(recent).ritz(K)[0][-1])
+        missed = missed_directions(
+            settled.basis.vectors, documents, least, most=_MOST_RANK * K, engine=self.engine,
+            random_state=self.random_state,
+        )  # fmt: skip
+        if missed.shape[1]:
+            settled = enlarged(settled, missed, K)
+            recent = settled.empty().add(documents)
+        return settled.merge(recent)
 
 
 def missed_directions(
@@ -137,7 +136,8 @@ def missed_directions(
         Orthonormal columns, orthogonal to the subspace; p may be 0.
     """
     n = min(_PROPOSED, most - Q.shape[1], len(Q) - Q.shape[1])
-    half = documents.counts[::2]
+    counts = documents.counts
+    half = counts[::2]
     half = half[np.diff(half.indptr) > 0]
     if n < 1 or half.shape[0] < 3 or documents.shape[0] < 6:
         return np.empty((len(Q), 0))
@@ -153,7 +153,7 @@ def missed_directions(
     )  # fmt: skip
     with single_threaded_blas():
         U = np.linalg.qr(outside(pairs.vectors))[0]
-        worth, error = _variation(documents.counts[1::2], U)
+        worth, error = _variation(counts[1::2], U)
     return np.ascontiguousarray(U[:, worth - _ERRORS * error > max(_WORTH * least, 0.0)])
 
 

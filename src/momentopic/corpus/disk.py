@@ -187,17 +187,18 @@ class DiskCorpus(Corpus):
         return self._shards.bytes
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (self.folder.resolve(), self.fingerprint(), self.boundaries)
+        return reopened, (self.folder.resolve(), self.fingerprint(), self.boundaries)
 
 
-def _reopened(folder: Path, fingerprint: str, boundaries: IntArray) -> DiskCorpus:
+def reopened(folder: str | Path, fingerprint: str, boundaries: IntArray | None = None) -> DiskCorpus:
     """Open a corpus in another process, which sees the same disk."""
     corpus = DiskCorpus(folder)
     if corpus.fingerprint() != fingerprint:
         raise InputFileError(
             f"{folder} has changed since it was opened: documents were appended, or it was packed anew"
         )
-    corpus.boundaries = boundaries
+    if boundaries is not None:
+        corpus.boundaries = boundaries
     return corpus
 
 

@@ -34,6 +34,11 @@ class Together(Corpus):
         """The number of row blocks."""
         return sum(part.n_blocks for part in self.parts)
 
+    @property
+    def nonzeros(self) -> int:
+        """The number of counts above zero."""
+        return sum(part.nonzeros for part in self.parts)
+
     def block(self, i: int) -> Block:
         """Return block number `i`, sharing the memory of its corpus."""
         first = 0

@@ -81,12 +81,17 @@ class ShardWriter:
         self._finished = False
         self._largest = -1
         if append:
-            self.before = read_manifest(self.folder)
+            read_manifest(self.folder)
         else:
             self._refuse_other_content()
-        self.folder.mkdir(exist_ok=True)
+            self.folder.mkdir(exist_ok=True)
         self._lock = _locked(self.folder)
         try:
+            # once more: another writer may have finished before this one had the lock
+            if append:
+                self.before = read_manifest(self.folder)
+            else:
+                self._refuse_other_content()
             self._resume()
             self._sweep_up()
             if not self.done:

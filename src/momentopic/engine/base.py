@@ -79,7 +79,8 @@ class Engine(Protocol):
         states : list
             One a block. They are the engine's from now on: use the ones that are returned.
         *args, **kwargs
-            The same for every block.
+            The same for every block. They may not be changed later, by anyone: when a worker is lost, earlier passes
+            are done again with the arguments that they had.
 
         Returns
         -------
@@ -116,7 +117,7 @@ class Engine(Protocol):
             One a block, and one a part. They are the engine's from now on: use the ones that are returned.
         turn : int
         *args, **kwargs
-            The same for every block.
+            The same for every block; as in `update`, they may not be changed later.
 
         Returns
         -------

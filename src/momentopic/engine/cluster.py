@@ -101,15 +101,14 @@ class Cluster:
 
     def name(self, corpus: Any) -> str:
         """Return the name under which workers keep these documents; it is dropped with them."""
-        if hasattr(corpus, "folder"):
-            return f"folder-{corpus.fingerprint()}"
-        counts = corpus.counts
-        if id(counts) not in self._names:
+        # copies of a corpus that are cut in other places share their shards, or their counts
+        source = corpus._shards if hasattr(corpus, "folder") else corpus.counts
+        if id(source) not in self._names:
             name = f"documents-{uuid.uuid4().hex[:12]}"
-            self._names[id(counts)] = name
-            weakref.finalize(counts, self._drop, id(counts), name)
+            self._names[id(source)] = name
+            weakref.finalize(source, self._drop, id(source), name)
             self.look()
-        return self._names[id(counts)]
+        return self._names[id(source)]
 
     def _drop(self, number: int, name: str) -> None:
         self._names.pop(number, None)
@@ -148,7 +147,8 @@ class Cluster:
         if hasattr(corpus, "folder"):  # workers read it themselves, whichever blocks they have
             missing = [address for address, _ in shares if address not in have]
             wanted = [(address, 0, corpus.shape[0]) for address in missing]
-            tasks = [(address, (worker.keep_corpus, name, corpus)) for address in missing]
+            folder, fingerprint = str(corpus.folder.resolve()), corpus.fingerprint() if missing else ""
+            tasks = [(address, (worker.keep_corpus, name, folder, fingerprint)) for address in missing]
         elif hasattr(corpus.counts, "chunks"):
             tasks = self._remote_rows(corpus.counts, name, wanted)
         else:

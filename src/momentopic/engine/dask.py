@@ -111,6 +111,9 @@ class DaskEngine:
         engine.progress = self.progress or progress
         return engine
 
+    def __deepcopy__(self, memo: Any) -> DaskEngine:
+        return self  # a cluster cannot be copied: sklearn.clone gives its copies the same one
+
     def __repr__(self) -> str:
         return f"DaskEngine({self.client.scheduler.address!r})"
 

@@ -177,16 +177,21 @@ def rows_of(name: str, first: int, end: int) -> Rows:
     return Rows(first, block.indptr, block.indices, block.counts)
 
 
-def keep_corpus(name: str, corpus: Any) -> None:
-    """Keep a corpus that was opened from a folder, which this worker sees too."""
-    _kept().opened[name] = corpus
+def keep_corpus(name: str, folder: str, fingerprint: str) -> None:
+    """Open a corpus from a folder that this worker sees too, and keep it."""
+    from momentopic.corpus.disk import reopened
+
+    try:
+        _kept().opened[name] = reopened(folder, fingerprint)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error}, which every worker must see") from error
 
 
 def forget(names: Iterable[str], dask_worker: Any) -> None:
     """Drop documents and sessions of these names; for `Client.run`, which names the worker."""
     kept = getattr(dask_worker, "momentopic", _Kept())
     for name in names:
-        for shelf in (kept.rows, kept.joined, kept.sessions):
+        for shelf in (kept.rows, kept.opened, kept.joined, kept.sessions):
             shelf.pop(name, None)
 
 

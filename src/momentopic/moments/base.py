@@ -14,7 +14,7 @@ from momentopic.corpus.blocks import Corpus, as_corpus
 from momentopic.corpus.together import Together
 from momentopic.engine.base import Engine, get_engine
 from momentopic.engine.blas import single_threaded_blas
-from momentopic.engine.threads import sum_over_ranges
+from momentopic.engine.threads import ThreadEngine, sum_over_ranges
 from momentopic.moments.sums import tiled
 from momentopic.moments.triples import packed_size, padded_rows, unpacked
 
@@ -92,6 +92,9 @@ class Moments(ABC):
     def __init__(self, X: Any, engine: Any = "auto") -> None:
         self.corpus: Corpus = as_corpus(X)
         self.engine: Engine = get_engine(engine, self.corpus)
+        if isinstance(self.corpus, Together) and type(self.engine) is not ThreadEngine:
+            parts: Any = _PartByPart(self.engine)
+            self.engine = parts
 
     @property
     def n_threads(self) -> int | None:
@@ -220,6 +223,25 @@ class Moments(ABC):
         elif second.shape != W.T.shape:
             raise ValueError(f"second must be S W', of shape {W.T.shape}, got {second.shape}")
         return W, np.ascontiguousarray(second, dtype=np.float64)
+
+
+class _PartByPart:
+    """Sums over several corpora by an engine that sends documents elsewhere: one corpus at a time."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine: Any = engine.engine if isinstance(engine, _PartByPart) else engine
+
+    def sum(self, function: Any, corpus: Together, *args: Any, **kwargs: Any) -> Any:
+        total = [self.engine.sum(function, part, *args, **kwargs) for part in _leaves(corpus)]
+        return tuple(sum(arrays[1:], start=arrays[0]) for arrays in zip(*total, strict=True))
+
+
+def _leaves(corpus: Corpus) -> Iterator[Corpus]:
+    if isinstance(corpus, Together):
+        for part in corpus.parts:
+            yield from _leaves(part)
+    else:
+        yield corpus
 
 
 def word_sum(W: Any, F: FloatArray, n_threads: int | None = None) -> FloatArray:

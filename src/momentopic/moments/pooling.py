@@ -35,7 +35,7 @@ def sketched_moments(
     corpus = as_corpus(X)
     if isinstance(basis, SketchedMoments):
         moments = basis.empty()
-        moments.engine = get_engine(engine)
+        moments.engine = get_engine(engine, corpus)
     else:
         found = basis or find_basis(corpus, rank, engine=engine, random_state=random_state)
         moments = SketchedMoments(found, vocabulary=corpus.vocabulary, settings=corpus.settings, engine=engine)

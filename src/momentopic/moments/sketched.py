@@ -80,7 +80,8 @@ class SketchedMoments:
         self.basis = basis
         self.vocabulary = None if vocabulary is None else [str(word) for word in vocabulary]
         self.settings = settings
-        self.engine = get_engine(engine)
+        # what "auto" means is found out when there are documents: they may be on a cluster
+        self.engine: Any = engine if isinstance(engine, str) and engine == "auto" else get_engine(engine)
         self._numbers = np.zeros(4)  # documents, tokens, cubes of the lengths, empty documents
         self._totals = np.zeros(M)
         self._products = np.zeros((M, r))
@@ -137,10 +138,11 @@ class SketchedMoments:
         V = sums.tiled(Q)
         padded = np.zeros(V.shape[1])
         padded[: len(a)] = a
+        engine = get_engine(self.engine, corpus)
         with single_threaded_blas():
-            totals, numbers = self.engine.sum(sums.word_totals, corpus, orders=(0,))
-            (products,) = self.engine.sum(sums.second_product, corpus, V, padded, order=0)
-            (third,) = self.engine.sum(sums.third_tensor, corpus, V, a, order=0)
+            totals, numbers = engine.sum(sums.word_totals, corpus, orders=(0,))
+            (products,) = engine.sum(sums.second_product, corpus, V, padded, order=0)
+            (third,) = engine.sum(sums.third_tensor, corpus, V, a, order=0)
             products = products[:, : len(a)]
             # Σ (y - a) (y - a)' from Σ x (y - a)'
             pairs = Q.T @ products - np.outer(a, Q.T @ totals - numbers[0] * a)

@@ -36,7 +36,7 @@ RESPONSIBILITIES = 2 << 30  # bytes that the expected sweeps may take
 
 _BACKGROUND = 0.05  # of the corpus' word frequencies in the topics that the first inference starts from
 _START_CONCENTRATION = 4.0
-_START_SMOOTHING = 0.03
+START_SMOOTHING = 0.03
 _LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
 _SWEEPS_BEFORE_SAMPLES = 10
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
@@ -140,7 +140,7 @@ def refine_collapsed(
 def phases(nnz: int, tokens: float, K: int, n_sweeps: int | None, memory: int) -> tuple[bool, bool]:
     """Return whether tokens are drawn, and whether expected sweeps come first (or alone): see the module."""
     sample = n_sweeps != 0 and tokens <= _MOST_REPEATS * nnz
-    return sample, not sample or 4 * _padded(K) * nnz <= memory
+    return sample, not sample or 4 * padded_width(K) * nnz <= memory
 
 
 def movement_at_rest(n_tokens: float, K: int) -> float:
@@ -183,7 +183,7 @@ class _Run:
         self.engine = engine
         self.K = K
         self.alpha = np.full(K, _START_CONCENTRATION / K)
-        self.eta = smoothing or _START_SMOOTHING
+        self.eta = smoothing or START_SMOOTHING
         self.free_smoothing = smoothing is None
         self.callback = callback
         self.n_done = 0
@@ -225,7 +225,7 @@ class _Run:
 
     def start(self, topics: FloatArray, random_state: int, expect: bool) -> None:
         """Infer all documents under the topics that the refinement starts from."""
-        phi = np.zeros((len(self.seen), _padded(self.K)), dtype=np.float32)
+        phi = np.zeros((len(self.seen), padded_width(self.K)), dtype=np.float32)
         phi[:, : self.K] = ((1 - _BACKGROUND) * topics + _BACKGROUND * self.frequencies).T
         firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
         (counts,), self.states = self.engine.update(
@@ -255,7 +255,7 @@ class _Run:
         return np.ascontiguousarray((smoothed / smoothed.sum(axis=0)).T)
 
     def padded(self, values: FloatArray) -> Any:
-        padded = np.zeros(_padded(self.K), dtype=np.float32)
+        padded = np.zeros(padded_width(self.K), dtype=np.float32)
         padded[: self.K] = values
         return padded
 
@@ -386,6 +386,7 @@ def _on_host(array: Any) -> Any:
     return array if isinstance(array, np.ndarray) else array.get()
 
 
-def _padded(K: int) -> int:
+def padded_width(K: int) -> int:
+    """Return how many numbers an array over topics has: whole vectors of the processor."""
     width: int = kernels.lanes.padded_length(K)
     return width

@@ -51,7 +51,7 @@ class FoldedTopics:
         alpha = np.zeros(width, dtype=np.float32)
         alpha[:K] = self.concentration
         (counts,) = engine.sum(folded_block, corpus, phi, alpha)
-        self._counts += counts[:, :K]
+        self._counts = self._counts + counts[:, :K]  # a copy of these topics keeps its own
         seen = self._counts.sum(axis=1, keepdims=True) > 0
         smoothed = (self._counts + self.smoothing) * seen
         self.topics = np.ascontiguousarray((smoothed / smoothed.sum(axis=0)).T)

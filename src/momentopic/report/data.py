@@ -222,7 +222,9 @@ def _card(model: Any, corpus: Corpus | None, coherent: float | None) -> list[lis
         ["words in the vocabulary", M],
     ]
     params = {
-        name: value for name, value in model.get_params().items() if name not in ("engine", "verbose", "random_state")
+        name: value
+        for name, value in model.get_params().items()
+        if name not in ("engine", "verbose", "random_state", "checkpoint")
     }
     settings = [[name, "none" if value is None else value] for name, value in params.items()]
     seed = model.random_state
