@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import html.parser
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -367,6 +370,20 @@ def test_page(found, tmp_path):
     assert all(attrs["role"] == "img" and attrs["aria-label"] for attrs in drawings)
     assert not any("style" in attrs for _, attrs in page.tags)  # the policy would not have it
     assert [file.name for file in tmp_path.iterdir()] == ["path.html"]
+
+
+def test_a_report_has_the_path_too(found, planted, tmp_path):
+    model = found.models[5]
+    plain = model.report(tmp_path / "plain.html").read_text()
+    both = model.report(tmp_path / "both.html", topic_path=found).read_text()
+    assert str(found.suggestion) in both
+    assert str(found.suggestion) not in plain
+    assert "{{" not in plain
+    for page in (plain, both):
+        style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]
+        assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in page  # its policy allows it
+        ids = re.findall(r' id="([^"]+)"', page)
+        assert len(ids) == len(set(ids))
 
 
 def test_pictures(found):

@@ -9,11 +9,13 @@ import typer
 
 from momentopic.cli import options
 from momentopic.cli.console import known_corpus, print_json, say, working
+from momentopic.cli.path import parsed_ks
 
 EXAMPLES = (
     "momentopic report model articles.csv -o topics.html",
     "momentopic report model new.jsonl --text body --label section --date published",
     "momentopic report model",
+    "momentopic report model articles.csv --path 5:50:5",
 )
 
 
@@ -31,6 +33,12 @@ def report(
     date: options.Date = None,
     id: options.Id = None,
     encoding: options.Encoding = "utf-8",
+    path_ks: Annotated[
+        str | None,
+        typer.Option(
+            "--path", help="Also find topics of INPUT for other numbers of them, as in 5:50:5, and suggest one."
+        ),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Write the topics as one HTML file to look at and send around: no network, no other files."""
@@ -38,6 +46,13 @@ def report(
     from momentopic.corpus import Columns
     from momentopic.report.page import check_report_destination
 
+    ks = None
+    if path_ks is not None:
+        from momentopic.paths import checked_ks
+
+        if input is None:
+            raise ValueError("--path needs documents: name them after the model")
+        ks = checked_ks(parsed_ks(path_ks))
     fitted = load(model)
     path = output or Path(f"{model}.html")
     check_report_destination(path)
@@ -46,8 +61,13 @@ def report(
         kept = fitted.training_data_.get("columns") or {}
         columns = Columns(text or kept.get("text") or "text", label, date, id)
     corpus = None if input is None else known_corpus(fitted, input, columns, encoding)
+    found = None
+    if ks is not None and corpus is not None:
+        from momentopic.paths import path as found_path
+
+        found = found_path(corpus, ks, verbose=1)
     with working("writing the report"):
-        fitted.report(path, corpus, title=title)
+        fitted.report(path, corpus, title=title, topic_path=found)
     if as_json:
         print_json({"report": str(path), "bytes": path.stat().st_size})
     else:

@@ -13,16 +13,21 @@ import html
 import json
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.shards import write_whole
 from momentopic.report.data import prepare
 
+if TYPE_CHECKING:
+    from momentopic.paths import TopicPath
+
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def write_report(model: Any, path: str | Path, corpus: Corpus | None = None, **options: Any) -> Path:
+def write_report(
+    model: Any, path: str | Path, corpus: Corpus | None = None, *, topic_path: TopicPath | None = None, **options: Any
+) -> Path:
     """Write a fitted model as one HTML file that needs no network.
 
     Parameters
@@ -34,6 +39,9 @@ def write_report(model: Any, path: str | Path, corpus: Corpus | None = None, **o
     corpus : Corpus, optional
         Documents of the model's words (`model.count(texts)`, or the corpus of the fit). With them the report shows the
         documents of each topic, and prevalence by label and over time where there are labels and dates.
+    topic_path : TopicPath, optional
+        What `momentopic.path` found: the report then also has the suggestion, what speaks for each number of topics,
+        and which topics split into which.
     **options
         `title`, `n_words`, `n_documents`: see `prepare`.
 
@@ -43,7 +51,7 @@ def write_report(model: Any, path: str | Path, corpus: Corpus | None = None, **o
     """
     path = Path(path)
     check_report_destination(path)
-    page = render(prepare(model, corpus, **options))
+    page = render(prepare(model, corpus, **options), topic_path)
     write_page(page, path)
     return path
 
@@ -62,9 +70,13 @@ def check_report_destination(path: Path) -> None:
         raise IsADirectoryError(f"cannot write {path}: it is a folder; give the name of an .html file")
 
 
-def render(data: dict[str, Any]) -> str:
-    """Return the page of what `prepare` returned."""
-    style, script = _part("style.css"), _part("script.js")
+def render(data: dict[str, Any], topic_path: TopicPath | None = None) -> str:
+    """Return the page of what `prepare` returned, with a path over the numbers of topics if there is one."""
+    style, script, sections = _part("style.css"), _part("script.js"), ""
+    if topic_path is not None:
+        from momentopic.report.path import sections as sections_of
+
+        style, sections = style + _part("path.css"), f'<div class="path">{sections_of(topic_path)}</div>'
     return _filled(
         _part("template.html"),
         {
@@ -72,6 +84,7 @@ def render(data: dict[str, Any]) -> str:
             "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
             "base-uri 'none'; form-action 'none'",
             "style": style,
+            "path": sections,
             "data": embedded(data),
             "script": script,
         },

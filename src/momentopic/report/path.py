@@ -57,7 +57,6 @@ def write_path_report(found: TopicPath, destination: str | Path, *, title: str |
 def render_path(found: TopicPath, title: str) -> str:
     """Return the page of a path."""
     style = _part("style.css") + _part("path.css")
-    chosen = found.suggestion.k
     n_docs, n_words = found.shape
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -76,7 +75,17 @@ base-uri 'none'; form-action 'none'">
 <body>
 <header><div><h1>{html.escape(title)}</h1>
 <p id="summary">{n_docs:,} documents, {n_words:,} words; {len(found.ks)} numbers of topics</p></div></header>
-<section class="panel" aria-labelledby="suggestion-title"><h2 id="suggestion-title">Suggestion</h2>
+<div class="path">{sections(found)}</div>
+<footer>Made by momentopic; nothing is loaded from a network.</footer>
+</body>
+</html>
+"""
+
+
+def sections(found: TopicPath) -> str:
+    """Return the parts of the page that other pages may have too: suggestion, evidence, flow and topics."""
+    chosen = found.suggestion.k
+    return f"""<section class="panel" aria-labelledby="suggestion-title"><h2 id="suggestion-title">Suggestion</h2>
 <p class="suggestion">{html.escape(str(found.suggestion))}</p></section>
 <section class="panel" aria-labelledby="evidence-title"><h2 id="evidence-title">What speaks for each number</h2>
 <p class="note">The vertical line is the suggested number. The table has the same figures.</p>
@@ -87,11 +96,7 @@ base-uri 'none'; form-action 'none'">
 the one before whose words it shares most, in a darker colour the more it shares. Point at a bar for its words; the
 lists below have the same in words.</p>
 <div class="scroll">{_flow(found)}</div></section>
-<section class="panel" aria-labelledby="topics-title"><h2 id="topics-title">Topics</h2>{_topics(found)}</section>
-<footer>Made by momentopic; nothing is loaded from a network.</footer>
-</body>
-</html>
-"""
+<section class="panel" aria-labelledby="topics-title"><h2 id="topics-title">Topics</h2>{_topics(found)}</section>"""
 
 
 def _table(rows: Sequence[Row], chosen: int | None) -> str:
