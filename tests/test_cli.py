@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -150,8 +151,11 @@ def test_interrupting_a_fit_leaves_no_half_written_model(tmp_path):
         _, stderr = process.communicate(timeout=10)
     finally:
         process.kill()
-    assert process.returncode != 0
+    assert process.returncode == 130
+    # what a callback of LLVM swallows, Python reports by itself
+    stderr = re.sub(r"Exception ignored.*?KeyboardInterrupt[^\n]*\n", "", stderr, flags=re.DOTALL)
     assert "Traceback" not in stderr
+    assert stderr.endswith("momentopic: interrupted\n")
     assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
 
 

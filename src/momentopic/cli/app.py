@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
 from typing import Annotated, Any
@@ -14,6 +15,8 @@ _EPILOG = (
     "Begin with: momentopic fit texts.csv -k 20 -o model --report topics.html. "
     "Exit codes: 0 done, 2 wrong input or usage (one line on standard error says what), 130 interrupted."
 )
+
+_INTERRUPTED = 130
 
 app = typer.Typer(
     help="Topics of a corpus by the method of moments: the same topics on every run.",
@@ -70,7 +73,7 @@ def main() -> None:
     except (ValueError, OSError, MissingPackageError) as error:
         _fail(str(error), 2)
     except (typer.Abort, KeyboardInterrupt):
-        _fail("interrupted", 130)
+        code = _INTERRUPTED
     except Exception as error:
         if not hasattr(
             error, "format_message"
@@ -82,6 +85,10 @@ def main() -> None:
         if message:  # without any arguments the help has been shown
             _fail(f"{message}. See: {name} --help", 2)
         code = 2
+    if code == _INTERRUPTED:  # typer may have caught it
+        # threads end what they are at before the process does: who asks again meanwhile sees no traceback
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _fail("interrupted", _INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 
