@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from momentopic import Corpus, DiscreteICA, load, persist, simulate
+from momentopic import Corpus, DiscreteICA, folders, load, simulate
 from momentopic.engine import ThreadEngine
 from momentopic.persist import ModelFolderError
 
@@ -87,7 +87,7 @@ def test_a_model_that_is_not_fitted_is_not_saved(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("step", ["_checksum", "_move_into_place"])
+@pytest.mark.parametrize("step", ["checksum", "move_into_place"])
 def test_a_save_that_fails_leaves_the_old_model_and_nothing_else(folder, monkeypatch, step):
     model = load(folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -95,7 +95,7 @@ def test_a_save_that_fails_leaves_the_old_model_and_nothing_else(folder, monkeyp
     def fail(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(persist, step, fail)
+    monkeypatch.setattr(folders, step, fail)
     with pytest.raises(KeyboardInterrupt):
         model.save(folder)
     with pytest.raises(KeyboardInterrupt):
@@ -105,14 +105,14 @@ def test_a_save_that_fails_leaves_the_old_model_and_nothing_else(folder, monkeyp
 
 
 def test_an_old_model_comes_back_if_the_last_rename_fails(folder, monkeypatch):
-    model, rename = load(folder), persist.os.rename
+    model, rename = load(folder), folders.os.rename
 
     def fail_at_the_end(source, target):
         if str(source).endswith(".tmp"):
             raise OSError("disk on fire")
         rename(source, target)
 
-    monkeypatch.setattr(persist.os, "rename", fail_at_the_end)
+    monkeypatch.setattr(folders.os, "rename", fail_at_the_end)
     with pytest.raises(OSError, match="disk on fire"):
         model.save(folder)
     monkeypatch.undo()
@@ -169,7 +169,7 @@ def test_arrays_that_are_not_the_models_even_with_the_right_checksum(folder, con
         file.write_bytes(b"nonsense")
     else:
         save_file({"components_": np.ones((3, 60)), "surprise": np.ones(2)}, file)
-    edit(folder, lambda d: d.update(sha256=persist._checksum(file)))
+    edit(folder, lambda d: d.update(sha256=folders.checksum(file)))
     with pytest.raises(ModelFolderError, match="arrays.safetensors cannot be read|arrays missing"):
         load(folder)
 

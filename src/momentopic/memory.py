@@ -53,6 +53,9 @@ class Plan:
     responsibilities: int = RESPONSIBILITIES
 
 
+NO_LIMIT = Plan()
+
+
 def plan_fit(
     corpus: Corpus,
     K: int,

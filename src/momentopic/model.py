@@ -22,7 +22,7 @@ from momentopic.corpus.frames import is_texts
 from momentopic.engine import Engine, get_engine
 from momentopic.engine.states import check_keeps_states
 from momentopic.exceptions import RankError
-from momentopic.memory import Plan, limited, parse_size, plan_fit
+from momentopic.memory import NO_LIMIT, Plan, limited, parse_size, plan_fit
 from momentopic.moments import Moments, dica_moments, lda_moments
 from momentopic.moments.groups import check_groups
 from momentopic.partial import PartialFit, seed_of
@@ -256,7 +256,7 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
 
     def _plan(self, corpus: Corpus, engine: Engine) -> Plan:
         if self.memory_limit is None:
-            return Plan()
+            return NO_LIMIT
         elsewhere = hasattr(engine, "cluster")  # blocks, and what a refinement remembers, are on the workers
         return plan_fit(
             corpus,
@@ -275,7 +275,7 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         engine: Engine,
         seed: int,
         steps: Steps,
-        plan: Plan = Plan(),  # noqa: B008  it cannot be changed
+        plan: Plan = NO_LIMIT,
         checkpoint: Checkpoint | None = None,
     ) -> Refined:
         topics = split_topics(solution.D.T, self.n_components, seed)

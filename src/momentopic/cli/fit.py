@@ -109,7 +109,7 @@ def fit(
     from momentopic.moments.groups import N_GROUPS
     from momentopic.report.page import check_report_destination
 
-    persist.check_destination(output)  # before any work
+    persist.FORMAT.check_destination(output)  # before any work
     who = options.summing_engine(engine, threads)
     if memory_limit is not None:
         parse_size(memory_limit)

@@ -45,9 +45,9 @@ def moments(
     from momentopic.corpus.formats import read_known_corpus
     from momentopic.corpus.readers import text_source
     from momentopic.moments import SketchedMoments, sketched_moments
-    from momentopic.moments.stored import check_destination
+    from momentopic.moments.stored import FORMAT
 
-    check_destination(output)  # before any work
+    FORMAT.check_destination(output)  # before any work
     settings: Any = options.text_settings(stop_words, min_df, max_df, max_features, ngrams, email, token_pattern)
     agreed = None if basis is None else SketchedMoments.load(basis)
     with reading(input) as progress:
@@ -82,11 +82,11 @@ def pool(
     """Find the topics of the documents of several places from their moments."""
     from momentopic import DiscreteICA, persist
     from momentopic.moments import SketchedMoments, pooled
-    from momentopic.moments.stored import check_destination
+    from momentopic.moments.stored import FORMAT
 
-    persist.check_destination(output)  # before any work
+    persist.FORMAT.check_destination(output)  # before any work
     if save_moments is not None:
-        check_destination(save_moments)
+        FORMAT.check_destination(save_moments)
     together = pooled([SketchedMoments.load(folder) for folder in folders])
     with working("matching the moments"):
         model = DiscreteICA(k, refine=None, random_state=seed).fit_moments(together)
