@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -19,18 +18,17 @@ from momentopic.checkpoint import Checkpoint, fit_task
 from momentopic.confidence import Evidence, confidence
 from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.frames import is_texts
-from momentopic.engine import Engine, get_engine
+from momentopic.engine import get_engine
 from momentopic.engine.states import check_keeps_states
-from momentopic.exceptions import RankError
-from momentopic.memory import NO_LIMIT, Plan, limited, parse_size, plan_fit
+from momentopic.fitting import engine_of, plan_of, refined, solved
+from momentopic.memory import limited
 from momentopic.moments import Moments, dica_moments, lda_moments
 from momentopic.moments.groups import check_groups
 from momentopic.partial import PartialFit, seed_of
 from momentopic.progress import Steps
 from momentopic.recover import rate
-from momentopic.refine import Refined, refine_collapsed, split_topics, variational_lda
-from momentopic.refine.collapsed import movement_at_rest
-from momentopic.solve import Solution, solve
+from momentopic.refine import Refined
+from momentopic.solve import Solution
 from momentopic.views import Views, remember_documents
 
 _SPLITS = 24  # of the documents, for the stability of topics: each takes two small diagonalisations
@@ -209,7 +207,7 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
             check_groups(self.n_groups, corpus.shape[0])
         seed = seed_of(self)
         with Steps(self.verbose) as steps:
-            engine = self._engine(corpus)
+            engine = engine_of(self, corpus)
             if self.refine is not None:
                 check_keeps_states(engine, ("update", "turn"), "a refinement needs", "use refine=None")
             if self.checkpoint is not None and hasattr(engine, "solve"):
@@ -221,7 +219,7 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
                 )
             if hasattr(engine, "with_progress"):
                 engine = engine.with_progress(steps.block)
-            plan = self._plan(corpus, engine)
+            plan = plan_of(self, corpus, engine)
             if plan.n_threads is not None:
                 engine = limited(engine, plan.n_threads)
             checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint, fit_task(self, corpus, seed))
@@ -231,12 +229,12 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
                     if self.c0 is None
                     else lda_moments(corpus, self.c0, engine=engine)
                 )
-            solution = self._solve(moments, seed, steps, checkpoint)
-            refined = None
+            solution = solved(self, moments, seed, steps, checkpoint)
+            better = None
             if self.refine is not None:
                 with steps.step("refinement"):
-                    refined = self._refined(corpus, solution, engine, seed, steps, plan, checkpoint)
-            self._keep(solution, refined, moments.mean_length)
+                    better = refined(self, corpus, solution, engine, seed, steps, plan, checkpoint)
+            self._keep(solution, better, moments.mean_length)
             with steps.step("confidence") if self._evidence is not None else contextlib.nullcontext():
                 self._keep_stability(steps)
         remember_documents(self, X)
@@ -247,91 +245,6 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         self._training_data = {**corpus.summary(), "momentopic_version": __version__}
         self.timings_ = seconds
         return self
-
-    def _engine(self, corpus: Corpus) -> Engine:
-        # a device keeps neither checkpoints nor limits: "auto" does not take it where one is asked for
-        asked = self.checkpoint is not None or self.memory_limit is not None
-        auto = isinstance(self.engine, str) and self.engine == "auto" and not hasattr(corpus, "engine")
-        return get_engine("threads" if asked and auto else self.engine, corpus)
-
-    def _plan(self, corpus: Corpus, engine: Engine) -> Plan:
-        if self.memory_limit is None:
-            return NO_LIMIT
-        elsewhere = hasattr(engine, "cluster")  # blocks, and what a refinement remembers, are on the workers
-        return plan_fit(
-            corpus,
-            self.n_components,
-            parse_size(self.memory_limit),
-            refine=None if elsewhere else self.refine,
-            n_sweeps=self.n_sweeps,
-            n_threads=1 if elsewhere else getattr(engine, "n_threads", None),
-            n_groups=self.n_groups,
-        )
-
-    def _refined(
-        self,
-        corpus: Corpus,
-        solution: Solution,
-        engine: Engine,
-        seed: int,
-        steps: Steps,
-        plan: Plan = NO_LIMIT,
-        checkpoint: Checkpoint | None = None,
-    ) -> Refined:
-        topics = split_topics(solution.D.T, self.n_components, seed)
-        if self.refine == "collapsed":
-            at_rest = movement_at_rest(corpus.tokens, self.n_components)
-            return refine_collapsed(
-                corpus,
-                topics,
-                engine,
-                n_sweeps=self.n_sweeps,
-                smoothing=self.smoothing,
-                random_state=seed,
-                tol=at_rest,
-                callback=lambda n, moved: steps.settling(n, moved, at_rest),
-                memory=plan.responsibilities,
-                checkpoint=checkpoint,
-            )
-        c = np.resize(solution.concentration, self.n_components)
-        start = Refined(topics, c, 0.0, 0, 0, True)
-        found = variational_lda(corpus, init=start, engine=engine, callback=steps.sweep, checkpoint=checkpoint)
-        return Refined(found.topics, found.concentration, 0.0, found.n_iter, 0, found.converged)
-
-    def _solve(self, moments: Moments, seed: int, steps: Steps, checkpoint: Checkpoint | None) -> Solution:
-        def solve_to(K: int, rough: bool) -> Solution:
-            return solve(
-                moments,
-                K,
-                algorithm=self.algorithm,
-                projections=self.projections,
-                n_projections=self.n_projections,
-                rough=rough,
-                n_groups=self.n_groups,
-                random_state=seed,
-                steps=steps,
-                checkpoint=checkpoint,
-            )
-
-        def solve_for(K: int) -> Solution:
-            if self.refine == "collapsed":
-                # a rough eigensolver may take a small positive eigenvalue for a negative one: the exact one decides
-                with contextlib.suppress(RankError):
-                    return solve_to(K, rough=True)
-            return solve_to(K, rough=False)
-
-        try:
-            return solve_for(self.n_components)
-        except RankError as error:
-            if self.refine is None or error.n_positive == 0:
-                raise
-            warnings.warn(
-                f"the moments of this corpus support {error.n_positive} topics, but {self.n_components} were asked "
-                f"for: {self.n_components - error.n_positive} start from splits of the largest ones.",
-                UserWarning,
-                stacklevel=4,
-            )
-            return solve_for(error.n_positive)
 
     def transform(self, X: Any) -> FloatArray:
         """Return the posterior mean proportions of the topics in documents, of shape (N, K); rows sum to 1.

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from momentopic import fitting
 from momentopic import heldout as scoring
 from momentopic._types import FloatArray, IntArray
 from momentopic.choosing import LEAST_DOCUMENTS, Spectrum, spectrum
@@ -317,7 +318,7 @@ def _found(
         refined = None
         if refine is not None:
             with steps.step(f"refinement of {k} topics"):
-                refined = model._refined(corpus, solution, watched, seed, steps)
+                refined = fitting.refined(model, corpus, solution, watched, seed, steps)
         remember_documents(model, corpus)
         model._keep(solution, refined, moments.mean_length)
         models[k] = model._finished(corpus, dict(steps.seconds))
