@@ -251,7 +251,7 @@ def _spectral(moments: AnyMoments, whitening: Whitening, random_state: int, step
 
 def _joint_over_vocabulary(moments: AnyMoments, whitening: Whitening, steps: Steps) -> _Diagonalized:
     with steps.step("tensor"):
-        matrices, tensor = vocabulary_projections(moments, whitening)
+        matrices, tensor = vocabulary_projections(moments, whitening, precise_enough(moments))
     with steps.step("diagonalisation"):
         result = joint_diagonalize(matrices, callback=steps.sweep)
         return _Diagonalized(result, _contracted(tensor, result.V))

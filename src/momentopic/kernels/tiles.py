@@ -19,7 +19,7 @@ cgutils: Any = untyped_cgutils
 Array = np.ndarray[Any, Any]
 
 TILE_BYTES = 64  # rows are whole cache lines
-_WIDE = 2 * TILE_BYTES  # taken at a time where there are so many: four registers of 32 bytes
+WIDE_BYTES = 2 * TILE_BYTES  # taken at a time where there are so many: four registers of 32 bytes
 _LONG, _INT = ir.IntType(64), ir.IntType(32)
 _AHEAD = 8  # nonzeros: rows are asked for that early
 
@@ -136,14 +136,14 @@ def _scatters(size: int) -> Any:
     return scatter
 
 
-_gather, _gather_wide = _gathers(TILE_BYTES), _gathers(_WIDE)
-_scatter, _scatter_wide = _scatters(TILE_BYTES), _scatters(_WIDE)
+_gather, _gather_wide = _gathers(TILE_BYTES), _gathers(WIDE_BYTES)
+_scatter, _scatter_wide = _scatters(TILE_BYTES), _scatters(WIDE_BYTES)
 
 
 @njit(cache=True, nogil=True)
 def project(indptr: Array, indices: Array, counts: Array, V: Array, out: Array) -> None:
     """Write X V into `out`: X is n x M sparse, V is M x r, out is n x r; r a multiple of the tile."""
-    wide = _WIDE // V.itemsize
+    wide = WIDE_BYTES // V.itemsize
     r = V.shape[1]
     for n in range(indptr.shape[0] - 1):
         for column in range(0, r - wide + 1, wide):
@@ -160,7 +160,7 @@ def second_product(
 
     r must be a multiple of the tile. All tiles of a document come before the next one, while its nonzeros are cached.
     """
-    wide = _WIDE // V.itemsize
+    wide = WIDE_BYTES // V.itemsize
     r = V.shape[1]
     rest = r - r % wide
     y = np.empty(r, dtype=V.dtype)
@@ -176,3 +176,40 @@ def second_product(
             _scatter_wide(indices, counts, begin, end, y, column, out)
         if rest < r:
             _scatter(indices, counts, begin, end, y, rest, out)
+
+
+@njit(cache=True, nogil=True)
+def third_words(
+    indptr: Array,
+    indices: Array,
+    shifted: Array,
+    counts: Array,
+    weights: Array,
+    P: Array,
+    V: Array,
+    n_words: int,
+    out: Array,
+) -> None:
+    """Add the sum over documents of x_nm (p_n - w_n x_n' V) to row m of `out`, for `n_words` words m.
+
+    P (n x r), V (M x r) and out (n_words x r) are one wide tile; `shifted` are the indices less the first of the words.
+    """
+    y = np.empty(V.shape[1], dtype=V.dtype)
+    for n in range(indptr.shape[0] - 1):
+        words = shifted[indptr[n] : indptr[n + 1]]
+        begin = indptr[n] + np.searchsorted(words, 0)
+        end = indptr[n] + np.searchsorted(words, n_words)
+        if begin == end:
+            continue
+        _gather_wide(indices, counts, indptr[n], indptr[n + 1], V, 0, y)
+        for j in range(y.shape[0]):
+            y[j] = P[n, j] - weights[n] * y[j]
+        _scatter_wide(shifted, counts, begin, end, y, 0, out)
+
+
+@njit(cache=True, nogil=True)
+def pair_products(A: Array, k: Array, l: Array, out: Array) -> None:
+    """Write A[:, k] A[:, l] into the first columns of `out`."""
+    for m in range(A.shape[0]):
+        for j in range(k.shape[0]):
+            out[m, j] = A[m, k[j]] * A[m, l[j]]

@@ -182,7 +182,7 @@ class Moments(ABC):
         second : array of shape (M, K), optional
             S W' if it is known.
         words : int, optional
-            Words to a slice. By default, as many as keep a slice below 64 MB.
+            Words to a slice. By default, as many as keep a slice below 256 MB: each slice is a pass.
 
         Yields
         ------
@@ -191,7 +191,7 @@ class Moments(ABC):
         """
         W, second = self._checked(W, second)
         K = len(W)
-        words = words or max(1, (1 << 26) // (8 * K * (K + 1) // 2))
+        words = words or max(1, (1 << 28) // (8 * K * (K + 1) // 2))
         for first in range(0, self.n_words, words):
             chunk = slice(first, min(first + words, self.n_words))
             with single_threaded_blas():

@@ -136,19 +136,30 @@ def third_words(
     array of shape (words, K (K + 1) / 2)
         The upper triangles of the K x K matrices, in the order of `numpy.triu_indices`.
     """
-    K = V.shape[1]
-    out = np.zeros((words[1] - words[0], K * (K + 1) // 2))
-    kernels.sparse.third_words(
-        block.indptr,
-        block.indices,
-        block.counts,
-        document_weights(block, order),
-        V,
-        projected_documents(block, tiled(V), center),
-        scales[0],
-        scales[1],
-        words[0],
-        words[1],
-        out,
-    )
+    k, l = np.triu_indices(V.shape[1])
+    Y = projected_documents(block, tiled(V), center)
+    weights = document_weights(block, order)
+    shifted = block.indices - words[0]
+    width = kernels.tiles.WIDE_BYTES // V.itemsize
+    products, total = on_large_pages((len(V), width), V.dtype), on_large_pages((words[1] - words[0], width), V.dtype)
+    documents = np.zeros((block.n_docs, width), V.dtype)
+    out = np.empty((len(total), len(k)))
+    for first in range(0, len(k), width):  # in tiles that stay in the cache, unlike whole rows of `out`
+        pairs = slice(first, first + width)
+        kernels.tiles.pair_products(V, k[pairs], l[pairs], products)
+        kernels.tiles.pair_products(Y, k[pairs], l[pairs], documents)
+        documents *= (scales[0] * weights[:, None]).astype(V.dtype)
+        total[:] = 0
+        kernels.tiles.third_words(
+            block.indptr,
+            block.indices,
+            shifted,
+            block.counts,
+            (scales[1] * weights).astype(V.dtype),
+            documents,
+            products,
+            len(total),
+            total,
+        )
+        out[:, pairs] = total[:, : len(k[pairs])]
     return (out,)

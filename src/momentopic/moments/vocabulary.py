@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 
@@ -11,7 +13,9 @@ from momentopic.moments.base import AnyMoments
 from momentopic.moments.whiten import Whitening
 
 
-def vocabulary_projections(moments: AnyMoments, whitening: Whitening) -> tuple[FloatArray, FloatArray]:
+def vocabulary_projections(
+    moments: AnyMoments, whitening: Whitening, dtype: Any = np.float64
+) -> tuple[FloatArray, FloatArray]:
     """Return matrices that are jointly diagonalised exactly as all M matrices W T(e_m) W' are, and the tensor.
 
     The criterion Σ_m ‖off(V B_m V')‖² is quadratic in the B_m: it depends on them through Σ_m vec(B_m) vec(B_m)'
@@ -22,6 +26,8 @@ def vocabulary_projections(moments: AnyMoments, whitening: Whitening) -> tuple[F
     ----------
     moments : DICAMoments or LDAMoments
     whitening : Whitening
+    dtype : dtype
+        In single precision, documents are multiplied in single precision, as in `third`.
 
     Returns
     -------
@@ -35,7 +41,7 @@ def vocabulary_projections(moments: AnyMoments, whitening: Whitening) -> tuple[F
     n_pairs = K * (K + 1) // 2
     R = np.empty((0, n_pairs))
     tensor = np.zeros((K, n_pairs))
-    for words, triangles in moments.third_by_word(W, second=whitening.unwhiten):
+    for words, triangles in moments.third_by_word(W.astype(dtype, copy=False), second=whitening.unwhiten):
         with single_threaded_blas():
             tensor += W[:, words] @ triangles
             R = np.concatenate([R, triangles])
