@@ -81,9 +81,9 @@ def _rotated(words: slice, unwhiten: FloatArray, V: FloatArray, out: FloatArray)
     return ((part * abs(part)).sum(axis=0),)
 
 
-def topics(scaled: FloatArray) -> FloatArray:
-    """Return D: the columns truncated at zero and normalised to sum to 1, of shape (M, K)."""
-    D = np.maximum(scaled, 0)
+def topics(scaled: FloatArray, out: FloatArray | None = None) -> FloatArray:
+    """Return D: the columns truncated at zero and normalised to sum to 1, of shape (M, K); `out` may be `scaled`."""
+    D: FloatArray = np.maximum(scaled, 0, out=out)
     D /= D.sum(axis=0)
     return D
 

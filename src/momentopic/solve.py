@@ -276,6 +276,5 @@ def _recovered(moments: AnyMoments, whitening: Whitening, found: _Diagonalized) 
         # a row of V and its direction may differ by a sign, and then so do their t̃
         signs = np.sign((directions.Z * V).sum(axis=1))
         intensity = recover.intensity_moments(directions, moments.mean, skew * signs)
-    return Solution(
-        recover.topics(directions.scaled), c, rate, intensity, whitening, found.result, directions.Z, found.groups
-    )
+    D = recover.topics(directions.scaled, out=directions.scaled)  # where words are many, a copy is as large as a corpus
+    return Solution(D, c, rate, intensity, whitening, found.result, directions.Z, found.groups)

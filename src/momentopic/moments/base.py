@@ -244,7 +244,16 @@ def _leaves(corpus: Corpus) -> Iterator[Corpus]:
         yield corpus
 
 
-def word_sum(W: Any, F: FloatArray, n_threads: int | None = None) -> FloatArray:
+def whitened_mean(W: Any, mean: FloatArray) -> FloatArray:
+    """Return W mean in double precision, without a copy of W in double precision."""
+    result = np.zeros(len(W))
+    for first in range(0, W.shape[1], _WORDS):
+        words = slice(first, first + _WORDS)
+        result += W[:, words] @ mean[words]
+    return result
+
+
+def word_sum(W: Any, F: FloatArray, n_threads: int | None = None, *, diagonal: FloatArray | None = None) -> FloatArray:
     """Return A_ijk + A_ikj + A_jki with A_ijk = Σ_m W_im W_jm F_mk: the terms of T with two or three equal words.
 
     Parameters
@@ -253,14 +262,19 @@ def word_sum(W: Any, F: FloatArray, n_threads: int | None = None) -> FloatArray:
         In single precision, so are the products.
     F : array of shape (M, K)
     n_threads : int, optional
+    diagonal : array of shape (M,), optional
+        F + diag(diagonal) W' takes the place of F; it is never made as a whole.
     """
-    (packed,) = sum_over_ranges(_word_triples, W.shape[1], _WORDS, W, F, n_threads=n_threads)
+    (packed,) = sum_over_ranges(_word_triples, W.shape[1], _WORDS, W, F, diagonal, n_threads=n_threads)
     return unpacked(packed, len(W))
 
 
-def _word_triples(words: slice, W: Any, F: Any) -> tuple[FloatArray]:
+def _word_triples(words: slice, W: Any, F: Any, diagonal: Any) -> tuple[FloatArray]:
     packed = np.zeros(packed_size(len(W)))
-    w, f = padded_rows(W[:, words]), padded_rows(F[words].T.astype(W.dtype))
+    few, rows = W[:, words], F[words].T
+    if diagonal is not None:
+        rows = rows + diagonal[words] * few
+    w, f = padded_rows(few), padded_rows(rows.astype(W.dtype))
     kernels.triples.add_triples(packed, (w,), (w,), f, len(W))
     kernels.triples.add_triples(packed, (w, f), (f, w), w, len(W))
     return (packed,)

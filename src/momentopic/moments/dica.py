@@ -19,7 +19,7 @@ import numpy as np
 from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus
 from momentopic.moments import sums
-from momentopic.moments.base import Moments, word_sum
+from momentopic.moments.base import Moments, whitened_mean, word_sum
 from momentopic.moments.triples import unpacked
 
 
@@ -59,10 +59,8 @@ class DICAMoments(Moments):
         return product
 
     def _third(self, W: FloatArray, second: FloatArray) -> FloatArray:
-        (T,) = self.engine.sum(sums.third_tensor, self.corpus, sums.tiled(W.T), W @ self.mean, order=0)
-        F = second.copy()
-        F += (self.mean / 3 * W).T
-        return self._factor * unpacked(T, len(W)) - word_sum(W, F, self.n_threads)
+        (T,) = self.engine.sum(sums.third_tensor, self.corpus, sums.tiled(W.T), whitened_mean(W, self.mean), order=0)
+        return self._factor * unpacked(T, len(W)) - word_sum(W, second, self.n_threads, diagonal=self.mean / 3)
 
     def _projected(self, W: FloatArray, v: FloatArray, second: FloatArray) -> FloatArray:
         (B,) = self.engine.sum(

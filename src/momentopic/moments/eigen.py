@@ -137,6 +137,7 @@ def _lanczos(
         floor = np.maximum(abs(values[:k]), _SMALLEST_SCALE * abs(values[0]))
         converged = n >= k and bool((residuals <= tol * floor).all())
         if converged or (n >= k and n_products >= max_products):
+            del image, newest  # of a tall array the next one may take the place
             vectors = np.empty((size, k))
             sum_over_ranges(_combined, size, _part(size), basis, Y[:, :k], vectors, n_threads=n_threads)
             return Eigenpairs(values[:k], vectors, residuals, n_products, converged)

@@ -71,7 +71,7 @@ def _enlarged(moments: SketchedMoments, directions: FloatArray, K: int) -> Sketc
     B = np.hstack([np.eye(r), beta])
     for _ in range(3):
         tensor = np.ascontiguousarray(np.moveaxis(tensor @ B, -1, 0))
-    tensor += word_sum(np.ascontiguousarray(Q.T), second + (mean / 3 * Q.T).T, moments.n_threads)
+    tensor += word_sum(np.ascontiguousarray(Q.T), second, moments.n_threads, diagonal=mean / 3)
     tensor *= (N - 1) * (N - 2) / N
     tensor += outer_terms(shift, pairs) - 2 * N * shift[:, None, None] * shift[:, None] * shift
     tensor[:r, :r, :r] = unpacked(moments._third, r)

@@ -226,10 +226,9 @@ def group_moments(
             n_groups,
             place,
         )
-        F = whitening.unwhiten + (mean / 3 * whitening.W).T
         rest, few = np.setdiff1d(np.arange(M), words, assume_unique=True), W[:, words]
-        whole = word_sum(W, F, moments.n_threads)
-        third_rest = whole - word_sum(np.ascontiguousarray(few), F[words])
+        whole = word_sum(W, whitening.unwhiten, moments.n_threads, diagonal=mean / 3)
+        third_rest = whole - word_sum(np.ascontiguousarray(few), whitening.unwhiten[words], diagonal=mean[words] / 3)
         second_rest = (whitening.W[:, rest] * mean[rest]) @ whitening.W[:, rest].T
         N = moments.n_docs
         tensor = N / ((N - 1) * (N - 2)) * unpacked(third.sum(axis=0), len(W)) - whole

@@ -20,7 +20,7 @@ import numpy as np
 from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus
 from momentopic.moments import sums
-from momentopic.moments.base import Moments, outer_terms, word_sum
+from momentopic.moments.base import Moments, outer_terms, whitened_mean, word_sum
 from momentopic.moments.triples import unpacked
 
 
@@ -70,7 +70,7 @@ class LDAMoments(Moments):
         M3 = unpacked(T, len(W)) / self.n_docs
         repeated = self._weighted(columns, 3) - 2 / 3 * self._triples[:, None] * columns
         M3 -= word_sum(W, repeated, self.n_threads)
-        M1 = W @ self.mean
+        M1 = whitened_mean(W, self.mean)
         M2 = W @ second + self.c0 / (self.c0 + 1) * np.outer(M1, M1)
         M2 = (M2 + M2.T) / 2
         cube = M1[:, None, None] * M1[:, None] * M1

@@ -242,7 +242,7 @@ class SketchedMoments:
             T = self._central()
             for _ in range(3):  # each turn multiplies the last axis and moves it to the front
                 T = np.ascontiguousarray(np.moveaxis(T @ A.T, -1, 0))
-            return T - word_sum(W, second + (self.mean / 3 * W).T, self.n_threads)
+            return T - word_sum(W, second, self.n_threads, diagonal=self.mean / 3)
 
     def projected(self, W: FloatArray, v: FloatArray, second: FloatArray | None = None) -> FloatArray:
         """Return W T(v) W', of shape (K, K), for rows of W and v in the span of the basis."""
