@@ -13,6 +13,8 @@ import scipy.sparse as sp
 from momentopic import Corpus
 from momentopic.corpus import InputFileError
 from momentopic.corpus.docstrings import installed_docstrings
+from momentopic.corpus.lda_c import read_lda_c
+from momentopic.corpus.streams import count_batches
 
 from .conftest import shared
 
@@ -216,6 +218,31 @@ def test_byte_order_marks_line_ends_and_capitals(tmp_path):
     (tmp_path / "texts" / "odd.txt").mkdir(parents=True)
     write(tmp_path / "texts" / "odd.txt" / "a.txt", mark + "ape")
     assert read_corpus(tmp_path / "texts", min_df=1, max_df=1.0).vocabulary == ["ape"]
+
+
+def test_an_lda_c_file_in_many_chunks(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    dense = rng.integers(0, 2, size=(60, 40)) * rng.integers(1, 100_000, size=(60, 40))
+    dense[[3, 59]] = 0
+    lines = [" ".join([str((row > 0).sum()), *(f"{m}:{row[m]}" for m in np.flatnonzero(row))]) for row in dense]
+    for chunk in (1 << 23, 1000, 37):
+        monkeypatch.setattr("momentopic.corpus.uci._CHUNK", chunk)
+        for separator in ("\n", "\r\n", " \n\n", "\t\n"):
+            for end in ("", separator):
+                path = write(tmp_path / "x.dat", separator.join(lines) + end)
+                np.testing.assert_array_equal(read_lda_c(path, 40).toarray(), dense)
+                for skip in (0, 1, 41, 60):
+                    _, batches = count_batches(path, 40, skip, ordered=True)
+                    found = [batch.toarray() for batch in batches]
+                    np.testing.assert_array_equal(np.concatenate([np.empty((0, 40)), *found]), dense[skip:])
+        narrow = read_lda_c(write(tmp_path / "x.dat", "1 2:5\n" + "0\n" * 50 + "1 7:1\n0"), None)
+        assert narrow.shape == (53, 8)
+        assert narrow.sum() == 6
+        wrongs = "2 1:1|1 1:1 2:1|1 1|1 1:|1 :1|1 1:1:1|1 1: 1|1 1 :1|1 1;1|x|- 1:1|-1"
+        for wrong in wrongs.split("|"):
+            path = write(tmp_path / "x.dat", "\n".join([*lines, wrong, *lines]))
+            with pytest.raises(InputFileError, match="line 61"):
+                read_lda_c(path, 40)
 
 
 def test_a_uci_file_in_many_chunks_unsorted_and_without_a_last_newline(tmp_path, monkeypatch):

@@ -5,60 +5,69 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO, cast
+from typing import NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 
+from momentopic import kernels
+from momentopic.corpus.uci import line_chunks, smallest_integers
 from momentopic.corpus.validate import InputFileError
 
+_SHORTEST = 4  # bytes of the shortest pair, "1:1" and a space
 
-def lda_c_documents(path: Path) -> Iterator[list[tuple[int, int]]]:
-    """Yield the words and counts of one document after another.
+
+def lda_c_batches(path: Path, n_words: int | None) -> Iterator[sp.csr_matrix]:
+    """Yield the documents in order, a chunk of the file at a time.
+
+    Without a number of words, the largest word of a batch is its last.
 
     Raises
     ------
     InputFileError
-        If a line is not of this form; the error names it.
+        If a line is not of this form, or has a word that is not in the vocabulary; the error names it.
     """
-    with _open_text(path) as file:
-        for number, line in enumerate(file, start=1):
-            fields = line.split()
-            if not fields:
-                continue
-            try:
-                announced = int(fields[0])
-                pairs = [(int(word), int(count)) for word, count in (field.split(":") for field in fields[1:])]
-            except ValueError as error:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        for text, line in line_chunks(file):
+            ends = np.empty(text.count(b"\n") + 2, dtype=np.int64)
+            pairs = np.empty((len(text) // _SHORTEST + 1, 2), dtype=np.int64)
+            n, bad = kernels.parse.pair_lines(np.frombuffer(text, dtype=np.uint8), ends, pairs)
+            if bad >= 0:
+                _refuse(path, line + bad, text.split(b"\n", bad + 1)[bad].decode())
+            ends = ends[: n + 1]
+            words, counts = pairs[: ends[-1]].T
+            smallest, largest = (int(words.min()), int(words.max())) if len(words) else (0, -1)
+            if smallest < 0:
+                raise InputFileError(f"{path}: word {smallest} is negative; words are numbered from 0")
+            if n_words is not None and largest >= n_words:
                 raise InputFileError(
-                    f"{path}, line {number}: expected 'n word:count word:count ...' (lda-c), got {line[:60]!r}"
-                ) from error
-            if announced != len(pairs):
-                raise InputFileError(
-                    f"{path} is truncated or damaged: line {number} announces {announced} words and holds {len(pairs)}"
+                    f"{path}: word {largest} is not in the vocabulary of {n_words} words (numbered from 0)"
                 )
-            yield pairs
+            shape = (n, largest + 1 if n_words is None else n_words)
+            yield sp.csr_matrix((smallest_integers(counts), smallest_integers(words), ends), shape=shape)
 
 
 def read_lda_c(path: Path, n_words: int | None) -> sp.csr_matrix:
     """Read all documents; without a vocabulary, the largest word is the last."""
-    indptr: list[int] = [0]
-    indices: list[int] = []
-    counts: list[int] = []
-    for pairs in lda_c_documents(path):
-        indices.extend(word for word, _ in pairs)
-        counts.extend(count for _, count in pairs)
-        indptr.append(len(indices))
-    largest = max(indices, default=-1)
-    if indices and min(indices) < 0:
-        raise InputFileError(f"{path}: word {min(indices)} is negative; words are numbered from 0")
-    if n_words is not None and largest >= n_words:
-        raise InputFileError(f"{path}: word {largest} is not in the vocabulary of {n_words} words (numbered from 0)")
-    shape = (len(indptr) - 1, largest + 1 if n_words is None else n_words)
-    return sp.csr_matrix((np.array(counts, dtype=np.int64), np.array(indices, dtype=np.int64), indptr), shape=shape)
+    batches = list(lda_c_batches(path, n_words))
+    M = max((batch.shape[1] for batch in batches), default=n_words or 0)
+    for batch in batches:
+        batch.resize(batch.shape[0], M)
+    return sp.vstack(batches, format="csr") if batches else sp.csr_matrix((0, M), dtype=np.int32)
 
 
-def _open_text(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return cast(TextIO, gzip.open(path, "rt", encoding="utf-8-sig"))
-    return path.open(encoding="utf-8-sig")  # with or without a byte order mark
+def _refuse(path: Path, number: int, line: str) -> NoReturn:
+    """Say what is wrong with a line."""
+    fields = line.split()
+    pairs = [field.split(":") for field in fields[1:]]
+    if not all(
+        len(pair) == 2 and all(part.lstrip("-").isdigit() for part in pair) for pair in [fields[:1] * 2, *pairs]
+    ):
+        raise InputFileError(
+            f"{path}, line {number}: expected 'n word:count word:count ...' (lda-c), got {line[:60]!r}"
+        )
+    if int(fields[0]) == len(pairs):
+        raise InputFileError(f"{path} cannot be read: line {number} has a number that is too large: {line[:60]!r}")
+    raise InputFileError(
+        f"{path} is truncated or damaged: line {number} announces {fields[0]} words and holds {len(pairs)}"
+    )

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentopic._types import IntArray
-from momentopic.corpus.lda_c import lda_c_documents
+from momentopic.corpus.lda_c import lda_c_batches
 from momentopic.corpus.uci import entries, read_header
 from momentopic.corpus.validate import InputFileError
 
@@ -57,7 +57,7 @@ def count_batches(path: Path, n_words: int | None, skip: int, ordered: bool) -> 
         shape = _csr_shape(path)
         return None if shape is None else (shape[1], _npz_batches(path, shape, skip))
     if name.endswith(".dat"):
-        return n_words, _lda_c_batches(path, n_words, skip)
+        return n_words, _from(lda_c_batches(path, n_words), skip)
     opened = _triples(path)
     if opened is None:
         return None
@@ -161,33 +161,12 @@ def _refuse_truncated(path: Path, announced: int, found: int) -> None:
         raise InputFileError(f"{path} is truncated: it announces {announced} entries and holds {found}")
 
 
-def _lda_c_batches(path: Path, n_words: int | None, skip: int) -> Iterator[sp.csr_matrix]:
-    indptr: list[int] = [0]
-    words: list[int] = []
-    counts: list[int] = []
-
-    def batch() -> sp.csr_matrix:
-        smallest, largest = min(words, default=0), max(words, default=0)
-        if smallest < 0:
-            raise InputFileError(f"{path}: word {smallest} is negative; words are numbered from 0")
-        if n_words is not None and largest >= n_words:
-            raise InputFileError(
-                f"{path}: word {largest} is not in the vocabulary of {n_words} words (numbered from 0)"
-            )
-        M = largest + 1 if n_words is None else n_words
-        return sp.csr_matrix((np.array(counts), np.array(words, dtype=np.int64), indptr), shape=(len(indptr) - 1, M))
-
-    for number, pairs in enumerate(lda_c_documents(path)):
-        if number < skip:
-            continue
-        words.extend(word for word, _ in pairs)
-        counts.extend(count for _, count in pairs)
-        indptr.append(len(words))
-        if len(words) >= BATCH:
-            yield batch()
-            indptr, words, counts = [0], [], []
-    if len(indptr) > 1:
-        yield batch()
+def _from(batches: Iterator[sp.csr_matrix], skip: int) -> Iterator[sp.csr_matrix]:
+    """Leave out the first `skip` documents."""
+    for batch in batches:
+        if skip < batch.shape[0]:
+            yield batch[skip:]
+        skip = max(0, skip - batch.shape[0])
 
 
 def _csr_shape(path: Path) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentopic import kernels
+from momentopic._types import IntArray
 from momentopic.corpus.validate import InputFileError
 
 _CHUNK = 1 << 23  # bytes
@@ -62,27 +64,36 @@ def read_header(path: Path, file: Any) -> tuple[int, int, int]:
 
 def entries(path: Path, file: Any, n_docs: int, n_words: int, line: int = 4) -> Any:
     """Yield documents, words (numbered from 0) and counts, a chunk of the file at a time, from that line on."""
-    rest = b""
-    while True:
-        chunk = file.read(_CHUNK)
-        text, cut, rest = (rest + chunk).rpartition(b"\n") if chunk else (rest, b"", b"")
-        if not chunk and not text:
-            return
+    for text, first in line_chunks(file, line):
         rows = np.empty((len(text) // _SHORTEST + 1, 3), dtype=np.int64)
         n, bad = kernels.parse.integer_lines(np.frombuffer(text, dtype=np.uint8), rows)
         if bad >= 0:
             shown = text.split(b"\n", bad + 1)[bad][:60].decode(errors="replace")
-            raise InputFileError(f"{path} cannot be read: line {line + bad} is not 'document word count' but {shown!r}")
+            raise InputFileError(
+                f"{path} cannot be read: line {first + bad} is not 'document word count' but {shown!r}"
+            )
         for column, (name, most) in enumerate((("document", n_docs), ("word", n_words))):
             smallest, largest = (rows[:n, column].min(), rows[:n, column].max()) if n else (1, 1)
             if smallest < 1 or largest > most:
                 outside = int(((rows[:n, column] < 1) | (rows[:n, column] > most)).argmax())
                 value = rows[outside, column]
-                raise InputFileError(f"{path}, line {line + outside}: {name} {value} is not in 1..{most}")
-        small = n == 0 or abs(rows[:n, 2]).max() <= np.iinfo(np.int32).max
-        yield (
-            (rows[:n, 0] - 1).astype(np.int32),
-            (rows[:n, 1] - 1).astype(np.int32),
-            rows[:n, 2].astype(np.int32 if small else np.int64),
-        )
-        line += text.count(b"\n") + 1 if cut else 0
+                raise InputFileError(f"{path}, line {first + outside}: {name} {value} is not in 1..{most}")
+        yield (rows[:n, 0] - 1).astype(np.int32), (rows[:n, 1] - 1).astype(np.int32), smallest_integers(rows[:n, 2])
+
+
+def line_chunks(file: Any, line: int = 1) -> Iterator[tuple[bytes, int]]:
+    """Yield whole lines of an open file, a chunk at a time, and the number of the first of them."""
+    rest = b""
+    while chunk := file.read(_CHUNK):
+        text, cut, rest = (rest + chunk).rpartition(b"\n")
+        if cut:
+            yield text.removeprefix(_MARK) if line == 1 else text, line
+            line += text.count(b"\n") + 1
+    if rest:
+        yield rest.removeprefix(_MARK) if line == 1 else rest, line
+
+
+def smallest_integers(values: IntArray) -> Any:
+    """Return whole numbers in 32 bits, if they fit."""
+    small = len(values) == 0 or abs(values).max() <= np.iinfo(np.int32).max
+    return values.astype(np.int32 if small else np.int64)
