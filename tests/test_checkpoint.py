@@ -16,7 +16,6 @@ from momentopic import Corpus, DiscreteICA, checkpoint, load, memory, simulate
 from momentopic.checkpoint import Checkpoint, CheckpointError
 from momentopic.engine import ThreadEngine
 from momentopic.exceptions import MemoryLimitError
-from momentopic.refine.collapsed import phases
 
 from .conftest import planted_topics
 
@@ -46,7 +45,7 @@ def stop_after(monkeypatch, n_saves):
 @pytest.mark.parametrize(
     ("parameters", "stops"),
     [
-        ({"n_sweeps": 30}, (1, 2, 5, 14, 20)),  # whitening, tensor, expected sweeps, sampled ones
+        ({"n_sweeps": 40}, (1, 2, 5, 14, 15)),  # whitening, tensor, sweeps
         ({"n_sweeps": 0}, (4,)),
         ({"refine": None, "moments": "lda", "c0": 1.0}, (1, 1)),
         ({"refine": None, "algorithm": "tpm"}, (2,)),
@@ -171,40 +170,27 @@ def test_fits_that_cannot_keep_their_limit_are_refused_with_a_cure(counts):
     with pytest.raises(MemoryLimitError, match=r"needs about \d+ MB .* more than the limit of 50 MB: allow"):
         DiscreteICA(4, refine=None, memory_limit="50MB").fit(counts)
     long = Corpus(np.full((2000, 40), 8))
-    needs = [memory.moments_bytes(long, 4, 1), memory.refinement_bytes(long, 4, 1, "collapsed", None, 0)]
+    needs = [memory.moments_bytes(long, 4, 1), memory.refinement_bytes(long, 4, 1, "collapsed", None)]
     between = (needs[0] + needs[1]) // 2
     assert needs[0] < needs[1]
     with pytest.raises(MemoryLimitError, match="leave the refinement out"):
         DiscreteICA(4, memory_limit=between).fit(long)
 
 
-def test_a_limit_chooses_fewer_threads_and_the_form_that_remembers_less(counts, monkeypatch):
+def test_a_limit_chooses_fewer_threads_and_the_topics_stay_the_same(counts, monkeypatch):
     corpus, K = Corpus(counts), 4
     options = {"refine": "collapsed", "n_threads": 4}
-    assert memory.plan_fit(corpus, K, 10**12, **options) == memory.Plan(4)
-    least = memory.refinement_bytes(corpus, K, 1, "collapsed", None, 0)
-    tight = memory.plan_fit(corpus, K, max(least, memory.moments_bytes(corpus, K, 1)), **options)
-    assert tight.n_threads == 1
+    assert memory.most_threads(corpus, K, 10**12, **options) == 4
+    least = memory.refinement_bytes(corpus, K, 1, "collapsed", None)
+    assert memory.most_threads(corpus, K, max(least, memory.moments_bytes(corpus, K, 1)), **options) == 1
     monkeypatch.setattr(memory, "moments_bytes", lambda *_: 0)  # of so small a corpus it is more than all the rest
-    light = DiscreteICA(4, n_sweeps=12, memory_limit=least)
-    assert light.fit(counts).n_iter_ == 12  # sampled sweeps alone
-    assert DiscreteICA(4, n_sweeps=12).fit(counts).n_iter_ == 22
-
-
-def test_the_form_of_the_refinement_does_not_depend_on_the_number_of_cores():
-    topics = planted_topics(2000, 4)
-    corpus = Corpus(simulate.gamma_poisson(topics, np.full(4, 0.3), 20_000, mean_length=60))
-    least = memory.refinement_bytes(corpus, 4, 1, "collapsed", None, 0)
-    forms = []
-    for limit in np.linspace(least, 1.3 * least, 40).astype(int):
-        plans = [memory.plan_fit(corpus, 4, int(limit), refine="collapsed", n_threads=n) for n in (1, 2, 8)]
-        rooms = {phases(corpus.nonzeros, corpus.tokens, 4, None, plan.responsibilities) for plan in plans}
-        assert len(rooms) == 1
-        forms += rooms
-        for plan in plans:
-            room = plan.responsibilities
-            assert memory.refinement_bytes(corpus, 4, plan.n_threads, "collapsed", None, room) <= limit
-    assert len(set(forms)) == 2
+    for limit in np.linspace(least, 1.5 * least, 20).astype(int):
+        n = memory.most_threads(corpus, K, int(limit), **options)
+        assert memory.refinement_bytes(corpus, K, n, "collapsed", None) <= limit
+    light, free = (DiscreteICA(4, n_sweeps=12, memory_limit=limit).fit(counts) for limit in (least, None))
+    assert light.components_.tobytes() == free.components_.tobytes()
+    # expected sweeps remember more than draws
+    assert memory.refinement_bytes(corpus, K, 1, "collapsed", 0) > least
 
 
 def test_groups_are_counted_in_the_estimate(counts):

@@ -348,7 +348,7 @@ def test_a_fit_ends_with_the_same_bits_when_a_worker_is_killed(client, X, local,
         monkeypatch.setattr(session, "_COPY_AFTER_BYTES", 20_000)
     engine = get_engine(client)
     killer = Killer(client, passes)
-    options = {"refine": "collapsed", "n_sweeps": 5}
+    options = {"refine": "collapsed", "n_sweeps": 15}
     asked = workers_asked(engine.cluster, monkeypatch)
     model = DiscreteICA(5, engine=engine.with_progress(killer), **options).fit(Corpus(X))
     assert killer.killed

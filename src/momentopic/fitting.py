@@ -12,7 +12,7 @@ from momentopic.checkpoint import Checkpoint
 from momentopic.corpus.blocks import Corpus
 from momentopic.engine import Engine, get_engine
 from momentopic.exceptions import RankError
-from momentopic.memory import NO_LIMIT, Plan, parse_size, plan_fit
+from momentopic.memory import limited, most_threads, parse_size
 from momentopic.moments import Moments
 from momentopic.progress import Steps
 from momentopic.refine import Refined, refine_collapsed, split_topics, variational_lda
@@ -31,12 +31,12 @@ def engine_of(model: DiscreteICA, corpus: Corpus) -> Engine:
     return get_engine("threads" if asked and auto else model.engine, corpus)
 
 
-def plan_of(model: DiscreteICA, corpus: Corpus, engine: Engine) -> Plan:
-    """Return how a fit keeps under its memory limit."""
+def within_limit(model: DiscreteICA, corpus: Corpus, engine: Engine) -> Engine:
+    """Return the engine with as many threads as the memory limit of the model allows."""
     if model.memory_limit is None:
-        return NO_LIMIT
+        return engine
     elsewhere = hasattr(engine, "cluster")  # blocks, and what a refinement remembers, are on the workers
-    return plan_fit(
+    n_threads = most_threads(
         corpus,
         model.n_components,
         parse_size(model.memory_limit),
@@ -45,6 +45,8 @@ def plan_of(model: DiscreteICA, corpus: Corpus, engine: Engine) -> Plan:
         n_threads=1 if elsewhere else getattr(engine, "n_threads", None),
         n_groups=model.n_groups,
     )
+    less: Engine = limited(engine, n_threads)
+    return less
 
 
 def refined(
@@ -54,7 +56,6 @@ def refined(
     engine: Engine,
     seed: int,
     steps: Steps,
-    plan: Plan = NO_LIMIT,
     checkpoint: Checkpoint | None = None,
 ) -> Refined:
     """Return what the refinement that the model asks for makes of a moment solution."""
@@ -70,7 +71,6 @@ def refined(
             random_state=seed,
             tol=at_rest,
             callback=lambda n, moved: steps.settling(n, moved, at_rest),
-            memory=plan.responsibilities,
             checkpoint=checkpoint,
         )
     c = np.resize(solution.concentration, model.n_components)

@@ -8,8 +8,6 @@ They are meant to be a little too large.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from momentopic.engine.threads import ThreadEngine, available_cores
 from momentopic.exceptions import MemoryLimitError
 from momentopic.moments import groups
 from momentopic.moments.triples import packed_size
-from momentopic.refine.collapsed import RESPONSIBILITIES, number_of_parts, padded_width, phases
+from momentopic.refine.collapsed import draws_tokens, number_of_parts, padded_width
 
 _PROCESS = 300 << 20  # the interpreter, the libraries and the compiled loops
 _WORD = 100  # bytes of a word in a list
@@ -37,26 +35,7 @@ def parse_size(size: int | str) -> int:
     return int(float(match[1]) * (_BINARY if match[3] else _UNITS)[match[2]])
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How a fit keeps under its limit.
-
-    Attributes
-    ----------
-    n_threads : int or None
-        None where it does not matter.
-    responsibilities : int
-        Bytes that the expected sweeps of a collapsed refinement may take.
-    """
-
-    n_threads: int | None = None
-    responsibilities: int = RESPONSIBILITIES
-
-
-NO_LIMIT = Plan()
-
-
-def plan_fit(
+def most_threads(
     corpus: Corpus,
     K: int,
     limit: int,
@@ -65,10 +44,8 @@ def plan_fit(
     n_sweeps: int | None = None,
     n_threads: int | None = None,
     n_groups: int | None = None,
-) -> Plan:
-    """Find the form of the refinement, then the most threads, that keep a fit under a limit.
-
-    The form, on which the topics depend, is what fits with one thread: it must not depend on how many cores there are.
+) -> int:
+    """Return the most threads that keep a fit under a limit; the topics do not depend on them.
 
     Parameters
     ----------
@@ -86,26 +63,14 @@ def plan_fit(
     MemoryLimitError
         If one thread is too many; the error says what is needed.
     """
-    most = n_threads or available_cores()
-    steps = [moments_bytes(corpus, K, 1, n_groups)]
-    if refine is not None:
-        steps.append(refinement_bytes(corpus, K, 1, refine, n_sweeps, 0))
-    need = max(steps)
-    if need > limit:
-        raise MemoryLimitError(_refusal(limit, need, steps[0], refine, corpus))
-    threads = max(t for t in range(1, most + 1) if moments_bytes(corpus, K, t, n_groups) <= limit)
-    if refine is None:
-        return Plan(threads)
 
-    def fits(t: int, room: int) -> bool:
-        return refinement_bytes(corpus, K, t, refine, n_sweeps, room) <= limit
+    def need(n_threads: int) -> int:
+        moments = moments_bytes(corpus, K, n_threads, n_groups)
+        return moments if refine is None else max(moments, refinement_bytes(corpus, K, n_threads, refine, n_sweeps))
 
-    room = next((room for room in _rooms(limit) if fits(1, room)), 0)
-    return Plan(max(t for t in range(1, threads + 1) if fits(t, room)), room)
-
-
-def _rooms(limit: int) -> Iterator[int]:
-    yield from (room for room in (RESPONSIBILITIES >> i for i in range(12)) if room < limit)
+    if need(1) > limit:
+        raise MemoryLimitError(_refusal(limit, need(1), moments_bytes(corpus, K, 1, n_groups), refine, corpus))
+    return max(t for t in range(1, (n_threads or available_cores()) + 1) if need(t) <= limit)
 
 
 def moments_bytes(corpus: Corpus, K: int, n_threads: int, n_groups: int | None = None) -> int:
@@ -127,19 +92,15 @@ def moments_bytes(corpus: Corpus, K: int, n_threads: int, n_groups: int | None =
     return _held(corpus) + max(whitening, solving) + n_threads * (block + partial) + waiting
 
 
-def refinement_bytes(
-    corpus: Corpus, K: int, n_threads: int, refine: str, n_sweeps: int | None, responsibilities: int
-) -> int:
-    """Return what a refinement holds at most, about, if its expected sweeps may take so many bytes."""
+def refinement_bytes(corpus: Corpus, K: int, n_threads: int, refine: str, n_sweeps: int | None) -> int:
+    """Return what a refinement holds at most, about."""
     N, M = corpus.shape
     width = padded_width(K)
     if refine == "variational":
         return _held(corpus) + 8 * N * K * 3 + 8 * M * K * (2 * n_threads + 5) + n_threads * corpus.block_memory
     tokens = corpus.tokens
-    sample, expect = phases(corpus.nonzeros, tokens, K, n_sweeps, responsibilities)
-    states = N * (4 * width + 5 * 8) + (4 * int(tokens) if sample else 0)
-    if expect:
-        states += 4 * width * corpus.nonzeros
+    of_tokens = 4 * int(tokens) if draws_tokens(corpus, n_sweeps) else 4 * width * corpus.nonzeros
+    states = N * (4 * width + 5 * 8) + of_tokens
     words = 4 * M * width * (2 * n_threads + 3) + 8 * M * K * 6
     parts = corpus.divided(number_of_parts(tokens, N))
     return _held(corpus) + states + words + n_threads * parts.block_memory

@@ -20,8 +20,7 @@ from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.frames import is_texts
 from momentopic.engine import get_engine
 from momentopic.engine.states import check_keeps_states
-from momentopic.fitting import engine_of, plan_of, refined, solved
-from momentopic.memory import limited
+from momentopic.fitting import engine_of, refined, solved, within_limit
 from momentopic.moments import Moments, dica_moments, lda_moments
 from momentopic.moments.groups import check_groups
 from momentopic.partial import PartialFit, seed_of
@@ -219,9 +218,7 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
                 )
             if hasattr(engine, "with_progress"):
                 engine = engine.with_progress(steps.block)
-            plan = plan_of(self, corpus, engine)
-            if plan.n_threads is not None:
-                engine = limited(engine, plan.n_threads)
+            engine = within_limit(self, corpus, engine)
             checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint, fit_task(self, corpus, seed))
             with steps.step("mean"):
                 moments: Moments = (
@@ -233,7 +230,7 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
             better = None
             if self.refine is not None:
                 with steps.step("refinement"):
-                    better = refined(self, corpus, solution, engine, seed, steps, plan, checkpoint)
+                    better = refined(self, corpus, solution, engine, seed, steps, checkpoint)
             self._keep(solution, better, moments.mean_length)
             with steps.step("confidence") if self._evidence is not None else contextlib.nullcontext():
                 self._keep_stability(steps)

@@ -45,8 +45,6 @@ class CudaEngine(ThreadEngine):
         Of what the device does not do.
     """
 
-    draws_at_once = True  # its refinement starts with samples: expected topics would need K numbers a nonzero
-
     def __init__(self, memory: int | None = None, n_threads: int | None = None) -> None:
         super().__init__(n_threads)
         try:

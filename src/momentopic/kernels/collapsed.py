@@ -105,24 +105,6 @@ def draw(words: Array, counts: Array, G: Array, stream: Any, z: Array, first_tok
 
 
 @njit(cache=True, nogil=True)
-def draw_all(
-    indptr: Array,
-    indices: Array,
-    counts: Array,
-    G: Array,
-    state: Array,
-    z: Array,
-    first_token: Array,
-    N: Array,
-    out: Array,
-) -> None:
-    """Draw the topic of every token from its responsibilities G; N and out become the counts of the draws."""
-    for d in range(indptr.shape[0] - 1):
-        begin, end = indptr[d], indptr[d + 1]
-        state[d] = draw(indices[begin:end], counts[begin:end], G[begin:end], state[d], z, first_token[d], N[d], out)
-
-
-@njit(cache=True, nogil=True)
 def seek(
     indptr: Array, indices: Array, counts: Array, first_token: Array, first_word: int, entry: Array, token: Array
 ) -> None:

@@ -76,17 +76,6 @@ def start_block(
     return (counts,), state
 
 
-def draw_block(block: Block, state: BlockState) -> tuple[tuple[Any, ...], BlockState]:
-    """Draw the topics of all tokens from their responsibilities, which are dropped."""
-    state.z = np.empty(int(block.counts.sum()), dtype=np.int32)
-    counts = np.zeros((block.n_words, state.N.shape[1]), dtype=np.float32)
-    kernels.collapsed.draw_all(
-        block.indptr, block.indices, block.counts, state.G, state.random, state.z, state.first_token, state.N, counts
-    )
-    state.G = None
-    return (counts,), state
-
-
 def expected_block(
     block: Block, state: BlockState, words: WordCounts, eta: Any, scale: Any, alpha: Any
 ) -> tuple[tuple[Any, ...], BlockState, WordCounts]:

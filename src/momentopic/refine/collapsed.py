@@ -1,23 +1,23 @@
 """Collapsed refinement: topics of a moment solution made about as good as a long-run sampler's.
 
-Two phases. Some sweeps of collapsed variational inference of order zero (CVB0) go from the moment solution towards the
-nearest good optimum. Then collapsed Gibbs sweeps explore around it, and the topics are the mean over sweeps. In both,
-each token leaves itself out of the counts.
+Every token draws its topic under the moment solution, softened, and collapsed Gibbs sweeps go on from there; the topics
+are the mean over sweeps. The state is one number a token.
+
+Without sampled sweeps, collapsed variational inference of order zero (CVB0) goes from the moment solution to the
+nearest good optimum, which is nearly as good and soon reached; it keeps K numbers a nonzero. The same is done where
+words repeat so often that drawing every token would be a waste (counts in the thousands). In both, each token leaves
+itself out of the counts.
 
 Documents and words are divided into as many parts. In each turn every part of the documents holds another part of the
 words and changes their counts at once; a sweep is as many turns as there are parts (Yan, Xu and Qi 2009). So word
 counts are never out of date (only the totals of the topics are, by a turn), no two threads touch the same words, and
 the bits are the same for any number of threads.
-
-The first phase keeps K numbers a nonzero. Where they do not fit, it is left out, and the second starts from the moment
-solution: it keeps one number a token. Where words repeat so often that drawing every token would be a waste (counts in
-the thousands), the second phase is left out instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,23 +28,23 @@ from momentopic.checkpoint import Checkpoint
 from momentopic.corpus.blocks import Corpus
 from momentopic.engine.base import Engine
 from momentopic.engine.blas import single_threaded_blas
-from momentopic.refine.blocks import WordCounts, draw_block, expected_block, prior_block, sampled_block, start_block
+from momentopic.refine.blocks import WordCounts, expected_block, prior_block, sampled_block, start_block
 from momentopic.refine.prior import CountHistogram, concentration_steps, smoothing_steps
 from momentopic.refine.resume import STAGE, restore_run, save_run
 
-RESPONSIBILITIES = 2 << 30  # bytes that the expected sweeps may take
-
-_BACKGROUND = 0.05  # of the corpus' word frequencies in the topics that the first inference starts from
+# of the corpus' word frequencies in the topics that the first inference starts from: a sampler that starts from sharp
+# topics stays near them
+_BACKGROUND, _BACKGROUND_SAMPLED = 0.05, 0.5
 _START_CONCENTRATION = 4.0
 START_SMOOTHING = 0.03
 _LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
-_SWEEPS_BEFORE_SAMPLES = 10
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
 _FIRST_SAMPLE, _SAMPLE_EVERY = 12, 4
 _MOST_SWEEPS = 1000
 _AT_REST, _USUAL_TOKENS = 0.012, 7000  # for topics of so many tokens
 _STRICTEST, _LAXEST = 0.85, 1.5
 _PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 20
+_FEW, _PRIOR_AT_ONCE = 100, 5  # with so few sampled sweeps the prior is estimated at their end, so often
 _CHECK_EVERY = 20
 _MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
 _MOST_PARTS = 16
@@ -64,7 +64,7 @@ class Refined:
     smoothing : float
         The Dirichlet parameter of the topics.
     n_expected, n_sampled : int
-        Sweeps of the two phases.
+        Sweeps of either kind.
     converged : bool
         Whether the topics came to rest before the limit of sweeps.
     """
@@ -86,7 +86,6 @@ def refine_collapsed(
     smoothing: float | None = None,
     tol: float | None = None,
     random_state: int = 0,
-    memory: int = RESPONSIBILITIES,
     callback: Callable[[int, float], None] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Refined:
@@ -99,15 +98,14 @@ def refine_collapsed(
         The start: rows are probability vectors.
     engine : Engine
     n_sweeps : int, optional
-        Sampled sweeps; 0 leaves them out. By default they go on until the topics come to rest, at most 1,000.
+        Sampled sweeps; 0 means expected ones instead. By default they go on until the topics come to rest, at most
+        1,000.
     smoothing : float, optional
         The Dirichlet parameter of the topics; by default it is estimated.
     tol : float, optional
         The topics are at rest when twenty sweeps move the averaged topics by less than this, in mean l1 error (at
         most 1); by default `movement_at_rest`.
     random_state : int
-    memory : int
-        Bytes that the responsibilities of the expected sweeps may take: above it those sweeps are left out.
     callback : callable, optional
         Called as ``callback(sweeps done, how far the topics moved)`` after each sweep.
     checkpoint : Checkpoint, optional
@@ -117,30 +115,23 @@ def refine_collapsed(
     -------
     Refined
     """
-    nnz, tokens = corpus.nonzeros, corpus.tokens
-    tol = movement_at_rest(tokens, len(topics)) if tol is None else tol
-    sample, expect = phases(nnz, tokens, len(topics), n_sweeps, memory)
-    expect = expect and not (sample and getattr(engine, "draws_at_once", False))
+    tol = movement_at_rest(corpus.tokens, len(topics)) if tol is None else tol
+    sample = draws_tokens(corpus, n_sweeps)
     with single_threaded_blas():
-        run = _Run(corpus, engine, len(topics), smoothing, callback, checkpoint, expect)
+        run = _Run(corpus, engine, len(topics), smoothing, callback, checkpoint, sample)
         run.resume()
         if not run.states:
-            run.start(topics, random_state, expect)
-        n_expected = 0 if run.sampling is None else run.n_expected
-        if expect and run.sampling is None:
-            n_expected = run.expected_sweeps(_SWEEPS_BEFORE_SAMPLES if sample else _EXPECTED_SWEEPS)
+            run.start(topics, random_state)
         if sample:
-            if expect and run.sampling is None:
-                run.draw()
-            return replace(run.sampled_sweeps(n_sweeps, tol, n_expected), n_expected=n_expected)
+            return run.sampled_sweeps(n_sweeps, tol)
+        n_expected = run.expected_sweeps()
         at_rest = n_expected < _EXPECTED_SWEEPS
         return Refined(run.topics(run.counts()), run.alpha, run.eta, n_expected, 0, at_rest)
 
 
-def phases(nnz: int, tokens: float, K: int, n_sweeps: int | None, memory: int) -> tuple[bool, bool]:
-    """Return whether tokens are drawn, and whether expected sweeps come first (or alone): see the module."""
-    sample = n_sweeps != 0 and tokens <= _MOST_REPEATS * nnz
-    return sample, not sample or 4 * padded_width(K) * nnz <= memory
+def draws_tokens(corpus: Corpus, n_sweeps: int | None) -> bool:
+    """Return whether tokens are drawn, rather than expected: see the module."""
+    return n_sweeps != 0 and corpus.tokens <= _MOST_REPEATS * corpus.nonzeros
 
 
 def movement_at_rest(n_tokens: float, K: int) -> float:
@@ -169,8 +160,8 @@ class _Run:
         K: int,
         smoothing: float | None,
         callback: Callable[[int, float], None] | None,
-        checkpoint: Checkpoint | None = None,
-        expect: bool = True,
+        checkpoint: Checkpoint | None,
+        sample: bool,
     ) -> None:
         totals = corpus.word_totals()
         self.n_tokens = float(totals.sum())
@@ -191,13 +182,13 @@ class _Run:
         self.words: list[WordCounts] = []
         self.totals = np.zeros(K)  # the tokens of each topic
         self.checkpoint = checkpoint
-        self.expect = expect
+        self.sample = sample
         self.n_expected = 0  # sweeps before a resumption
         self.sampling: _Sampling | None = None
 
     def resume(self) -> None:
         """Take up the state that was kept last, if there is one."""
-        saved = None if self.checkpoint is None else self.checkpoint.load(STAGE, expect=self.expect)
+        saved = None if self.checkpoint is None else self.checkpoint.load(STAGE, sample=self.sample)
         if saved is not None:
             arrays = restore_run(self, saved)
             self.n_expected = saved.values["n_expected"]
@@ -211,7 +202,7 @@ class _Run:
                     saved.values["n_sampled"],
                 )
 
-    def keep(self, n_expected: int) -> None:
+    def keep(self, n_expected: int = 0) -> None:
         """Keep the state after a sweep, if that is due."""
         if self.checkpoint is None or not self.checkpoint.due():
             return
@@ -221,21 +212,17 @@ class _Run:
             values |= {"n_sampled": done.n, "moved": done.moved}
             alphas = np.array(done.alphas).reshape(-1, self.K)
             arrays = {"sums": np.concatenate(done.sums), "alphas": alphas, "earlier": done.earlier}
-        save_run(self.checkpoint, self, values, arrays, expect=self.expect)
+        save_run(self.checkpoint, self, values, arrays, sample=self.sample)
 
-    def start(self, topics: FloatArray, random_state: int, expect: bool) -> None:
-        """Infer all documents under the topics that the refinement starts from."""
+    def start(self, topics: FloatArray, random_state: int) -> None:
+        """Infer all documents under the topics that the refinement starts from; draw from the result, or keep it."""
+        background = _BACKGROUND_SAMPLED if self.sample else _BACKGROUND
         phi = np.zeros((len(self.seen), padded_width(self.K)), dtype=np.float32)
-        phi[:, : self.K] = ((1 - _BACKGROUND) * topics + _BACKGROUND * self.frequencies).T
+        phi[:, : self.K] = ((1 - background) * topics + background * self.frequencies).T
         firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
         (counts,), self.states = self.engine.update(
-            start_block, self.corpus, firsts, phi, self.padded(self.alpha), random_state, expect
+            start_block, self.corpus, firsts, phi, self.padded(self.alpha), random_state, not self.sample
         )
-        self.take(counts)
-
-    def draw(self) -> None:
-        """Turn expected topics of tokens into drawn ones."""
-        (counts,), self.states = self.engine.update(draw_block, self.corpus, self.states)
         self.take(counts)
 
     def take(self, counts: Any) -> None:
@@ -278,9 +265,9 @@ class _Run:
         if self.callback is not None:
             self.callback(self.n_done, moved)
 
-    def expected_sweeps(self, most: int) -> int:
+    def expected_sweeps(self) -> int:
         """Do CVB0 sweeps until few tokens change their topic; return how many."""
-        for n in range(self.n_expected + 1, most + 1):
+        for n in range(self.n_expected + 1, _EXPECTED_SWEEPS + 1):
             (moved,) = self.sweep(expected_block)
             part = float(moved[0]) / self.n_tokens
             self.report(part)
@@ -289,9 +276,9 @@ class _Run:
             if n % _PRIOR_EVERY == 0:
                 self.estimate_prior()
             self.keep(n)
-        return most
+        return _EXPECTED_SWEEPS
 
-    def sampled_sweeps(self, n_sweeps: int | None, tol: float, n_expected: int) -> Refined:
+    def sampled_sweeps(self, n_sweeps: int | None, tol: float) -> Refined:
         """Do Gibbs sweeps and average over them: so many, or until the average comes to rest."""
         most = _MOST_SWEEPS if n_sweeps is None else n_sweeps
         done = self.sampling
@@ -319,10 +306,14 @@ class _Run:
             self.report(done.moved)
             if n_sweeps is None and done.moved < tol:
                 break
-            self.keep(n_expected)
+            self.keep()
         mean = self.topics(np.concatenate(sums) / np.float32(len(alphas)))
-        # the prior of the first samples still remembers where it started
+        # the prior of the first samples still remembers where it started, far too flat: good for exploring
         late = np.mean(alphas[len(alphas) // 2 :], axis=0)
+        if done.n < _FEW:
+            for _ in range(_PRIOR_AT_ONCE):
+                self.estimate_prior()
+            late = self.alpha
         return Refined(mean, late, self.eta, 0, done.n, done.moved < tol)
 
     def estimate_prior(self) -> None:
