@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from momentopic import Corpus, DiscreteICA, documents, kernels, simulate
+from momentopic.documents import prepared
 from momentopic.engine import ThreadEngine
 
 from .conftest import planted_topics, shared
@@ -48,16 +49,19 @@ def test_close_to_the_exact_posterior_mean(topics, prior):
 
 def test_close_to_a_long_gibbs_run_for_documents_of_the_usual_length(X):
     found = proportions(X[:40], D.T, c)
-    phi, state = np.ascontiguousarray(D), np.array([7], dtype=np.uint64)
+    (ratios, _), state = prepared(D, c), np.array([7], dtype=np.uint64)
     for row, estimate in zip(X[:40], found, strict=True):
         words = np.repeat(row.indices, row.data)
         z = np.zeros(len(words), dtype=np.int64)
-        a = c + np.bincount(z, minlength=4)
+        N = np.bincount(z, minlength=4).astype(float)
+        a = kernels.chib.single(N, c, 16)
         mean = np.zeros(4)
         for sweep in range(3000):
-            kernels.chib.gibbs_sweep(words, z, a, phi, state, False)
+            kernels.chib.gibbs_sweep(words, z, N, c, ratios, a, state, sweep % 2 == 1)
+            np.testing.assert_array_equal(N, np.bincount(z, minlength=4))
             if sweep >= 100:
-                mean += a / a.sum() / 2900
+                mean += (c + N) / (c + N).sum() / 2900
+        np.testing.assert_array_equal(a[:4], (c + N).astype(np.float32))
         np.testing.assert_allclose(estimate, mean, atol=0.06)
 
 

@@ -14,7 +14,7 @@ from numba import njit
 
 from momentopic import DiscreteICA, kernels, metrics, simulate
 from momentopic.engine.threads import ThreadEngine, sum_over_ranges
-from momentopic.kernels.lanes import LANES, add_at, exchange, passed_lanes, prefetch, weighted_lanes
+from momentopic.kernels.lanes import LANES, add_at, exchange, passed_lanes, prefetch, put_at, weighted_lanes
 from momentopic.moments import dica_moments, lda_moments, whiten
 from momentopic.moments.triples import packed_size, padded_rows, unpacked
 
@@ -35,6 +35,11 @@ def passed(lanes, lane, held, u, before):
 @njit
 def added(row, k, value):
     add_at(row, k, value)
+
+
+@njit
+def put(row, k, value):
+    put_at(row, k, value)
 
 
 @njit
@@ -66,12 +71,15 @@ def test_passed_lanes():
         np.testing.assert_allclose(before, np.concatenate([[0], ends]), rtol=1e-5)
 
 
-def test_add_at():
+def test_add_at_and_put_at():
     row = np.random.default_rng(0).random(48).astype(np.float32)
     for k in (0, 15, 16, 37, 47):
         expected = row.copy()
         expected[k] += np.float32(0.3)
         added(row, np.uint32(k), np.float32(0.3))
+        np.testing.assert_array_equal(row, expected)
+        expected[k] = np.float32(0.7)
+        put(row, np.uint32(k), np.float32(0.7))
         np.testing.assert_array_equal(row, expected)
 
 

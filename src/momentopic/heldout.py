@@ -102,7 +102,10 @@ def chib_block(block: Block, phi: FloatArray, c: FloatArray, random_state: int, 
     """Return nats, tokens scored and tokens left out of the documents of a block."""
     rows = []
     for words, left_out, state in _documents(block, phi, random_state):
-        nats = kernels.chib.chib(words, phi, c, n_iter, state) if len(words) else 0.0
+        # a small matrix of the document's own words stays in the cache
+        seen, tokens = np.unique(words, return_inverse=True)
+        few = phi[seen]
+        nats = kernels.chib.chib(tokens, few, prepared(few, c)[0], c, n_iter, state) if len(words) else 0.0
         rows.append((nats, len(words), left_out))
     return _columns(rows)
 

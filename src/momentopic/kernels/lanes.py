@@ -85,13 +85,17 @@ def weighted_lanes(typing: Any, a: Any, f: Any, eta: Any, lanes: Any) -> Any:
     return signature, generate
 
 
-def _only(builder: Any, lane: Any, value: Any) -> Any:
-    """Return a vector that has `value` in a lane and zeros elsewhere."""
+def _is_lane(builder: Any, lane: Any) -> Any:
+    """Return a vector of bits of which only that of a lane is set."""
     index = ir.VectorType(lane.type, LANES)
     first = builder.insert_element(ir.Constant(index, ir.Undefined), lane, ir.Constant(ir.IntType(32), 0))
     wanted = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
-    here = builder.icmp_unsigned("==", ir.Constant(index, list(range(LANES))), wanted)
-    return builder.select(here, _broadcast(builder, value), ir.Constant(_VECTOR, [0.0] * LANES))
+    return builder.icmp_unsigned("==", ir.Constant(index, list(range(LANES))), wanted)
+
+
+def _only(builder: Any, lane: Any, value: Any) -> Any:
+    """Return a vector that has `value` in a lane and zeros elsewhere."""
+    return builder.select(_is_lane(builder, lane), _broadcast(builder, value), ir.Constant(_VECTOR, [0.0] * LANES))
 
 
 @intrinsic
@@ -114,6 +118,22 @@ def add_at(typing: Any, row: Any, k: Any, value: Any) -> Any:
         lane = builder.and_(args[1], ir.Constant(args[1].type, LANES - 1))
         start = builder.zext(builder.sub(args[1], lane), ir.IntType(64))
         vector = builder.fadd(_load(builder, array.data, start), _only(builder, lane, args[2]))
+        _store(builder, vector, array.data, start)
+
+    return signature, generate
+
+
+@intrinsic
+def put_at(typing: Any, row: Any, k: Any, value: Any) -> Any:
+    """Set row[k] to `value`, by way of the whole vector that it is in, as `add_at`."""
+    signature = types.void(row, types.uint32, types.float32)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = _row(context, builder, signature.args[0], args[0])
+        lane = builder.and_(args[1], ir.Constant(args[1].type, LANES - 1))
+        start = builder.zext(builder.sub(args[1], lane), ir.IntType(64))
+        here = _is_lane(builder, lane)
+        vector = builder.select(here, _broadcast(builder, args[2]), _load(builder, array.data, start))
         _store(builder, vector, array.data, start)
 
     return signature, generate
