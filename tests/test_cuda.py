@@ -96,8 +96,8 @@ def test_the_whitening_of_a_device_solution_is_a_whitening(corpus):
 
 @needs_device
 def test_counts_of_a_sweep_are_those_of_its_topics(corpus):
-    run = _Run(corpus, CudaEngine(), K, None, None)
-    run.start(np.ascontiguousarray(planted_topics(600, K).T), 0, False)
+    run = _Run(corpus, CudaEngine(), K, None, None, None, sample=True)
+    run.start(np.ascontiguousarray(planted_topics(600, K).T), 0)
     for _ in range(2):
         run.sweep(sampled_block)
     state = run.states[0]
