@@ -63,7 +63,8 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         than K topics, a refinement starts the others from splits of the largest, with a warning; None refuses.
     n_sweeps : int, default=None
         Sampled sweeps of a collapsed refinement. None goes on until the averaged topics come to rest, usually for 200
-        to 350; more of them bring a little more likelihood, 0 leaves them out: less accurate, and three times as fast.
+        to 350; more of them bring a little more likelihood. 0 does some expected sweeps instead (CVB0): less accurate,
+        and three times as fast.
     smoothing : float, default=None
         The Dirichlet parameter of the topics in a collapsed refinement; None estimates it.
     engine : "auto", "threads", "cuda", "dask", an address, a distributed.Client or an Engine, default="auto"
