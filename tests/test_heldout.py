@@ -46,6 +46,15 @@ def test_a_document_of_one_token_is_scored_exactly(topics, c):
         np.testing.assert_allclose(estimator(X, topics, c).nats, exact, rtol=1e-12)
 
 
+@pytest.mark.parametrize("tiny", [np.finfo(float).tiny, 1e-17, 1e-9])
+def test_a_topic_of_hardly_any_concentration(tiny):
+    """Which a moment solution may have: a word that only it can produce is improbable, not an error."""
+    topics, c = np.array([[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]]), np.array([tiny, 0.5])
+    exact = np.log(0.5 * tiny / (tiny + 0.5))
+    assert heldout.chib(np.array([[1, 0, 0, 0]]), topics, c, 50).nats[0] == pytest.approx(exact)
+    assert np.isfinite(heldout.chib(np.array([[1, 0, 2, 1], [1, 1, 0, 0]]), topics, c, 50).nats).all()
+
+
 def corpus(N=30, seed=0):
     D, c = planted_topics(60, 4, seed=1), np.full(4, 0.3)
     return simulate.gamma_poisson(D, c, N, mean_length=30, random_state=seed), D.T, c

@@ -89,27 +89,30 @@ def gibbs_sweep(
 
 
 @njit(cache=True, nogil=True)
-def log_transition(words: Array, z: Array, target: Array, N: Array, c: Array, phi: Array, a: Array) -> float:
+def log_transition(
+    words: Array, z: Array, target: Array, N: Array, c: Array, phi: Array, a: Array, counts: Array
+) -> float:
     """Return the log probability, in double precision, that a forward Gibbs sweep takes z to the target.
 
-    N and c as in `gibbs_sweep`; `a` is scratch space of their length.
+    N and c as in `gibbs_sweep`; `a` and `counts` are scratch space of their length.
     """
     for k in range(c.shape[0]):
+        counts[k] = N[k]
         a[k] = c[k] + N[k]
     product = 1.0
     total = 0.0
     for n in range(words.shape[0]):
         p = phi[words[n]]
         old, new = z[n], target[n]
-        # the token itself is left out; not in `a`, which would have to be read again before it is written
-        whole = weight(a, p) - p[old]
-        own = a[new]
-        if old == new:
-            own -= 1.0
-        else:
-            a[old] -= 1.0
-            a[new] += 1.0
-        product *= own * p[new] / whole
+        own = (c[new] + (counts[new] - (old == new))) * p[new]
+        # the token is left out here, not in `a`: a vector that was just written to is slow to read. Where c is tiny,
+        # rounding may leave less than its largest term of the sum
+        whole = max(weight(a, p) - p[old], own)
+        product *= own / whole
+        if old != new:
+            counts[old] -= 1.0
+            counts[new] += 1.0
+            a[old], a[new] = c[old] + counts[old], c[new] + counts[new]
         if product < 1e-200:
             total += math.log(product)
             product = 1.0
@@ -180,20 +183,20 @@ def chib(words: Array, phi: Array, ratios: Array, c: Array, n_iter: int, state: 
     target = z.copy()
     joint = log_joint(words, z, N, phi, c)
 
-    scratch = np.empty(K)
+    scratch, counts = np.empty(K), np.empty(K)
     logs = np.empty(n_iter)
     middle = int(uniform(state) * n_iter)
     a = single(N, c, ratios.shape[1])
     gibbs_sweep(words, z, N, c, ratios, a, state, True)
-    logs[middle] = log_transition(words, z, target, N, c, phi, scratch)
+    logs[middle] = log_transition(words, z, target, N, c, phi, scratch, counts)
     z_middle, N_middle, a_middle = z.copy(), N.copy(), a.copy()
     for s in range(middle + 1, n_iter):
         gibbs_sweep(words, z, N, c, ratios, a, state, False)
-        logs[s] = log_transition(words, z, target, N, c, phi, scratch)
+        logs[s] = log_transition(words, z, target, N, c, phi, scratch, counts)
     z, N, a = z_middle, N_middle, a_middle
     for s in range(middle - 1, -1, -1):
         gibbs_sweep(words, z, N, c, ratios, a, state, True)
-        logs[s] = log_transition(words, z, target, N, c, phi, scratch)
+        logs[s] = log_transition(words, z, target, N, c, phi, scratch, counts)
     largest = float(logs.max())
     total = 0.0
     for s in range(n_iter):
