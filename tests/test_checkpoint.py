@@ -136,7 +136,7 @@ def test_a_fit_that_is_killed_by_signal_9_is_resumed(counts, tmp_path):
     description = tmp_path / "state" / "checkpoint.json"
     process = start(*arguments)
     while process.poll() is None:
-        if description.exists() and "n_sampled" in description.read_text():
+        if description.exists() and "n_steps" in description.read_text():
             process.send_signal(signal.SIGKILL)
             break
         time.sleep(0.01)

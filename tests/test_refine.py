@@ -288,14 +288,23 @@ def test_the_same_bits_for_any_number_of_threads(planted, monkeypatch, options):
     assert (seeds[0] != seeds[1]).any()
 
 
-def test_the_sweeps_end_by_themselves_and_are_reported(planted):
+def test_the_sweeps_end_by_themselves_and_are_reported(planted, monkeypatch):
     D, _, corpus = planted
-    calls = []
+    calls, priors = [], []
+
+    def steps(c, *args):
+        priors.append((len(calls), c.sum()))
+        return concentration_steps(c, *args)
+
+    monkeypatch.setattr(collapsed, "concentration_steps", steps)
     refined = refine_collapsed(
         corpus, D.T, ThreadEngine(), tol=0.02, callback=lambda n, moved: calls.append((n, moved))
     )
     assert refined.converged
-    assert 40 <= refined.n_sampled < 500
+    assert 80 <= refined.n_sampled < 500
+    # topics at rest under a prior that is still flat are not the end: the next one comes at once
+    assert [n for n, _ in priors] == [0, *range(40, refined.n_sampled, 20), refined.n_sampled]
+    assert [c for _, c in priors[1:]] == sorted((c for _, c in priors[1:]), reverse=True)
     # asked for a number, it does that number
     assert refine_collapsed(corpus, D.T, ThreadEngine(), tol=0.02, n_sweeps=60).n_sampled == 60
     assert [n for n, _ in calls] == list(range(1, refined.n_expected + refined.n_sampled + 1))

@@ -17,8 +17,8 @@ the bits are the same for any number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,15 +39,19 @@ _START_CONCENTRATION = 4.0
 START_SMOOTHING = 0.03
 _LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
-_FIRST_SAMPLE, _SAMPLE_EVERY = 12, 4
+_FIRST_SAMPLE, _SAMPLE_EVERY = 12, 2
 _MOST_SWEEPS = 1000
-_AT_REST, _USUAL_TOKENS = 0.012, 7000  # for topics of so many tokens
+_AT_REST, _USUAL_TOKENS = 0.018, 7000  # for topics of so many tokens
 _STRICTEST, _LAXEST = 0.85, 1.5
-_PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 20
-_FEW, _PRIOR_AT_ONCE = 100, 5  # with so few sampled sweeps the prior is estimated at their end, so often
+# Tokens that were drawn under softened topics give a flat prior, under which they move easily; each new estimate is
+# sharper. Taking these steps slowly anneals the chain: it ends in better topics than one that is sharp at once.
+_PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 60
+_LEAST_STEPS, _STEPS = 4, 3  # before the sweeps may end by themselves; in a given number of them
+_LAST_STEPS = 100  # of the fixed point for the concentration, at the end
 _CHECK_EVERY = 20
 _MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
 _MOST_PARTS = 16
+_FORM = 2  # of the state in a checkpoint: one of another form is not taken up
 _TOKENS_PER_PART = 32768  # of the documents' parts times the words' parts: enough to keep a thread busy
 
 
@@ -141,13 +145,34 @@ def movement_at_rest(n_tokens: float, K: int) -> float:
 
 @dataclass(eq=False)
 class _Sampling:
-    """The sampled sweeps so far: sums of counts, priors, the topics at the last check and how far they had moved."""
+    """The sampled sweeps so far.
+
+    Attributes
+    ----------
+    sums : list of arrays
+        Of the counts of each part of the words, over so many samples.
+    n_samples, n : int
+        Samples and sweeps.
+    n_steps, last_step : int
+        Estimates of the prior, and the sweep before which the last one was made.
+    moved : float
+        How far the mean topics had moved at the last check.
+    at_rest : bool
+        Whether that was little enough, and no estimate was made since.
+    earlier : array, optional
+        What they were then.
+    """
 
     sums: list[Any]
-    alphas: list[FloatArray] = field(default_factory=list)
-    earlier: Any = None
-    moved: float = 1.0
+    n_samples: int = 0
     n: int = 0
+    n_steps: int = 0
+    last_step: int = 0
+    moved: float = 1.0
+    at_rest: bool = False
+    earlier: Any = None
+
+    NUMBERS: ClassVar = ("n_samples", "n", "n_steps", "last_step", "moved", "at_rest")
 
 
 class _Run:
@@ -188,19 +213,14 @@ class _Run:
 
     def resume(self) -> None:
         """Take up the state that was kept last, if there is one."""
-        saved = None if self.checkpoint is None else self.checkpoint.load(STAGE, sample=self.sample)
+        saved = None if self.checkpoint is None else self.checkpoint.load(STAGE, sample=self.sample, form=_FORM)
         if saved is not None:
             arrays = restore_run(self, saved)
             self.n_expected = saved.values["n_expected"]
-            if "n_sampled" in saved.values:
+            if "sums" in arrays:
                 sums = [arrays["sums"][part.first : part.first + len(part.counts)] for part in self.words]
-                self.sampling = _Sampling(
-                    sums,
-                    list(arrays["alphas"]),
-                    arrays.get("earlier"),
-                    saved.values["moved"],
-                    saved.values["n_sampled"],
-                )
+                numbers = {name: saved.values[name] for name in _Sampling.NUMBERS}
+                self.sampling = _Sampling(sums, **numbers, earlier=arrays.get("earlier"))
 
     def keep(self, n_expected: int = 0) -> None:
         """Keep the state after a sweep, if that is due."""
@@ -209,10 +229,9 @@ class _Run:
         values: dict[str, Any] = {"n_expected": n_expected}
         arrays: dict[str, Any] = {}
         if (done := self.sampling) is not None:
-            values |= {"n_sampled": done.n, "moved": done.moved}
-            alphas = np.array(done.alphas).reshape(-1, self.K)
-            arrays = {"sums": np.concatenate(done.sums), "alphas": alphas, "earlier": done.earlier}
-        save_run(self.checkpoint, self, values, arrays, sample=self.sample)
+            values |= {name: getattr(done, name) for name in _Sampling.NUMBERS}
+            arrays = {"sums": np.concatenate(done.sums), "earlier": done.earlier}
+        save_run(self.checkpoint, self, values, arrays, sample=self.sample, form=_FORM)
 
     def start(self, topics: FloatArray, random_state: int) -> None:
         """Infer all documents under the topics that the refinement starts from; draw from the result, or keep it."""
@@ -281,45 +300,61 @@ class _Run:
     def sampled_sweeps(self, n_sweeps: int | None, tol: float) -> Refined:
         """Do Gibbs sweeps and average over them: so many, or until the average comes to rest."""
         most = _MOST_SWEEPS if n_sweeps is None else n_sweeps
+        every = min(_PRIOR_EVERY_SAMPLED, -(-most // _STEPS))
         done = self.sampling
         if done is None:
             done = self.sampling = _Sampling([np.zeros_like(part.counts[:, : self.K]) for part in self.words])
-        sums, alphas = done.sums, done.alphas
         for n in range(done.n + 1, most + 1):
             done.n = n
-            if n % _PRIOR_EVERY_SAMPLED == 1:
+            if done.n_steps == 0 or n - done.last_step >= every or done.at_rest:
                 self.estimate_prior()
+                done.n_steps, done.last_step, done.at_rest = done.n_steps + 1, n, False
             self.sweep(sampled_block)
             if n == most or (n >= _FIRST_SAMPLE and n % _SAMPLE_EVERY == 0):
-                samples = [part.counts[:, : self.K] for part in self.words]
-                if not alphas:
-                    sums[:] = [sample.copy() for sample in samples]  # on a device, if they are there
-                else:
-                    for total, sample in zip(sums, samples, strict=True):
-                        np.add(total, sample, out=total)
-                alphas.append(self.alpha)
+                self.take_sample(done)
             if n % _CHECK_EVERY == 0:
-                topics = self.topics(np.concatenate(sums) / np.float32(len(alphas)))
-                if done.earlier is not None:
-                    done.moved = float(abs(topics - done.earlier).sum(axis=1).mean() / 2)
-                done.earlier = topics
+                self.measure_movement(done)
+                done.at_rest = n_sweeps is None and done.moved < tol
             self.report(done.moved)
-            if n_sweeps is None and done.moved < tol:
+            if done.at_rest and done.n_steps >= _LEAST_STEPS:
                 break
             self.keep()
-        mean = self.topics(np.concatenate(sums) / np.float32(len(alphas)))
-        # the prior of the first samples still remembers where it started, far too flat: good for exploring
-        late = np.mean(alphas[len(alphas) // 2 :], axis=0)
-        if done.n < _FEW:
-            for _ in range(_PRIOR_AT_ONCE):
-                self.estimate_prior()
-            late = self.alpha
-        return Refined(mean, late, self.eta, 0, done.n, done.moved < tol)
+        concentration = concentration_steps(self.alpha, self.topics_of_documents(), self.lengths, _LAST_STEPS)
+        return Refined(self.mean(done), concentration, self.eta, 0, done.n, done.moved < tol)
+
+    def take_sample(self, done: _Sampling) -> None:
+        """Add the counts as they are to the sums."""
+        samples = [part.counts[:, : self.K] for part in self.words]
+        if done.n_samples == 0:
+            done.sums[:] = [sample.copy() for sample in samples]  # on a device, if they are there
+        else:
+            for total, sample in zip(done.sums, samples, strict=True):
+                np.add(total, sample, out=total)
+        done.n_samples += 1
+
+    def measure_movement(self, done: _Sampling) -> None:
+        """Compare the mean of the samples with that of the last time: in single precision, for it is done often."""
+        mean = _on_host(np.concatenate(done.sums))
+        mean /= np.float32(done.n_samples)
+        mean += np.float32(self.eta)
+        mean[~self.seen] = 0
+        mean /= mean.sum(axis=0)
+        if done.earlier is not None:
+            done.moved = float(abs(mean - done.earlier).sum() / (2 * self.K))
+        done.earlier = mean
+
+    def mean(self, done: _Sampling) -> FloatArray:
+        """Return the topics of the mean of the samples."""
+        return self.topics(np.concatenate(done.sums) / np.float32(done.n_samples))
+
+    def topics_of_documents(self) -> CountHistogram:
+        """Return how often each number of tokens of each topic is in a document."""
+        sums, self.states = self.engine.update(prior_block, self.corpus, self.states, self.alpha)
+        return CountHistogram(*sums)
 
     def estimate_prior(self) -> None:
         """Take fixed-point steps of the concentration and of the smoothing."""
-        sums, self.states = self.engine.update(prior_block, self.corpus, self.states, self.alpha)
-        self.alpha = concentration_steps(self.alpha, CountHistogram(*sums), self.lengths)
+        self.alpha = concentration_steps(self.alpha, self.topics_of_documents(), self.lengths)
         if self.free_smoothing:
             self.eta = smoothing_steps(self.eta, _on_host(self.counts()), int(self.seen.sum()))
 
