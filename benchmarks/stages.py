@@ -31,7 +31,6 @@ from momentopic.corpus import read_corpus
 from momentopic.engine import ThreadEngine
 from momentopic.moments import dica_moments, eigen, whiten
 from momentopic.moments.base import word_sum
-from momentopic.moments.eigen import _expanded
 from momentopic.moments.triples import packed_size, padded_rows
 from momentopic.refine.blocks import expected_block, sampled_block
 from momentopic.refine.collapsed import _Run
@@ -94,11 +93,9 @@ def stages(folder: Path) -> list[Stage]:
     tensor = moments.third(white.W, white.unwhiten)
     F = np.ascontiguousarray(white.unwhiten)
     part = Corpus(X[:5000])
-    run = _Run(part, ThreadEngine(), K, None, None)
-    run.start(np.ascontiguousarray(D.T), 0, True)
-    expected_run = _Run(part, ThreadEngine(), K, None, None)
-    expected_run.start(np.ascontiguousarray(D.T), 0, True)
-    run.draw()
+    run, expected_run = (_Run(part, ThreadEngine(), K, None, None, None, sample) for sample in (True, False))
+    for each in (run, expected_run):
+        each.start(np.ascontiguousarray(D.T), 0)
     tokens = float(part.counts.sum())
     width = 64
     model = DiscreteICA(K, n_sweeps=0).fit(part)
@@ -115,9 +112,14 @@ def stages(folder: Path) -> list[Stage]:
     def triples() -> None:
         kernels.triples.add_triples(packed, (rows,), (rows,), rows, K)
 
-    def expanded() -> None:
-        with threadpool_limits(1):
-            _expanded(V, basis, 0.0, rng, None)
+    coefficients, left, gram, out = np.zeros((100, 16)), np.zeros((100, 16)), np.zeros((16, 16)), np.empty_like(V)
+    coefficients[-32:] = 1
+
+    def take_out() -> None:
+        kernels.tall.take_out(basis, 100 - 32, coefficients, V, 0, M, out, left, gram)
+
+    def divide() -> None:
+        kernels.tall.take_out_and_divide(basis, coefficients, out, 0, M, np.eye(16), gram)
 
     def jacobi() -> None:
         kernels.jacobi.sweep(A.copy(), np.eye(K), 1e-30)
@@ -131,7 +133,14 @@ def stages(folder: Path) -> list[Stage]:
             "flop",
             "sparse product, in the cache, float32",
         ),
-        Stage("take a basis of 100 out of 16 columns", expanded, 8 * M * 100 * 16, "flop", "GEMM, float64"),
+        Stage(
+            "what a basis of 100 has of 16 columns, one thread",
+            take_out,
+            2 * M * 16 * (100 + 32 + 16),
+            "flop",
+            "GEMM, float64, one thread",
+        ),
+        Stage("... taken out, one thread", divide, 2 * M * 16 * (100 + 32), "flop", "GEMM, float64, one thread"),
         Stage(
             "tensor, float32",
             lambda: moments.third(W32, white.unwhiten),
@@ -210,7 +219,8 @@ def share() -> list[dict[str, Any]]:
         (kernels.tiles, ("second_product", "project")),
         (kernels.triples, ("add_triples",)),
         (kernels.jacobi, ("sweep",)),
-        (eigen, ("_coefficients", "_take_out", "_take_out_and_divide", "_combined")),
+        (kernels.tall, ("coefficients", "take_out", "take_out_and_divide")),
+        (eigen, ("_combined",)),
     ):
         for name in names:
             watch(module, name)

@@ -120,6 +120,36 @@ def test_register_tiles_equal_scipy(dtype, counts):
     np.testing.assert_allclose(out, 1 + X.T @ (weights[:, None] * (X @ V - center)), rtol=rtol, atol=10 * rtol)
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 45), st.integers(1, 400), st.integers(0, 2**20), st.booleans())
+def test_products_with_a_tall_basis_equal_numpy(n, M, seed, in_place):
+    rng = np.random.default_rng(seed)
+    B, Z = rng.standard_normal((M, n + 3))[:, :n], rng.standard_normal((M, 16))
+    begin, end = sorted(rng.integers(0, M + 1, size=2))
+    nothing = int(rng.integers(0, n))
+    C = np.concatenate([np.zeros((nothing, 16)), rng.standard_normal((n - nothing, 16))])
+    rows = slice(begin, end)
+    found = np.ones((n, 16))
+    kernels.tall.coefficients(B, Z, begin, end, found)
+    np.testing.assert_allclose(found, 1 + B[rows].T @ Z[rows], rtol=1e-11, atol=1e-11)
+
+    expected = Z.copy()
+    expected[rows] -= B[rows] @ C
+    out = Z.copy()
+    left, gram = np.zeros((n, 16)), np.zeros((16, 16))
+    kernels.tall.take_out(B, nothing, C, out if in_place else Z, begin, end, out, left, gram)
+    np.testing.assert_allclose(out, expected, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(left, B[rows].T @ out[rows], rtol=1e-11, atol=1e-10)
+    np.testing.assert_allclose(gram, out[rows].T @ out[rows], rtol=1e-11, atol=1e-10)
+
+    divisor, gram = rng.standard_normal((16, 16)), np.zeros((16, 16))
+    expected = Z.copy()
+    expected[rows] = (Z[rows] - B[rows] @ C) @ divisor
+    kernels.tall.take_out_and_divide(B, C, Z, begin, end, divisor, gram)
+    np.testing.assert_allclose(Z, expected, rtol=1e-11, atol=1e-10)
+    np.testing.assert_allclose(gram, Z[rows].T @ Z[rows], rtol=1e-11, atol=1e-9)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @settings(max_examples=25, deadline=None)
 @given(K=st.integers(1, 13), n=st.integers(1, 1200), seed=st.integers(0, 100))

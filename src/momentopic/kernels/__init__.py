@@ -24,6 +24,7 @@ _MODULES = (
     "parse",
     "random",
     "sparse",
+    "tall",
     "tiles",
     "triples",
     "variational",

@@ -12,6 +12,8 @@ from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils as untyped_cgutils
 
+from momentopic.kernels.tiles import prefetch_line
+
 # numba's types for these are of no use to a caller
 intrinsic: Any = extending.intrinsic
 cgutils: Any = untyped_cgutils
@@ -294,15 +296,9 @@ def prefetch(typing: Any, row: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = _row(context, builder, signature.args[0], args[0])
-        number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [pointer, number, number, number]), "llvm.prefetch.p0"
-        )
         length = builder.extract_value(array.shape, 0)
         with cgutils.for_range(builder, builder.udiv(length, ir.Constant(length.type, _LINE))) as loop:
             offset = builder.mul(loop.index, ir.Constant(length.type, _LINE))
-            address = builder.bitcast(builder.gep(array.data, [offset]), pointer)
-            # to be read, kept in every cache, data
-            builder.call(function, [address, *(ir.Constant(number, flag) for flag in (0, 3, 1))])
+            prefetch_line(builder, builder.gep(array.data, [offset]), write=False)
 
     return signature, generate

@@ -20,11 +20,11 @@ Array = np.ndarray[Any, Any]
 
 TILE_BYTES = 64  # rows are whole cache lines
 WIDE_BYTES = 2 * TILE_BYTES  # taken at a time where there are so many: four registers of 32 bytes
-_LONG, _INT = ir.IntType(64), ir.IntType(32)
+LONG, _INT = ir.IntType(64), ir.IntType(32)
 _AHEAD = 8  # nonzeros: rows are asked for that early
 
 
-def _pieces(context: Any, builder: Any, signature: Any, args: Any) -> tuple[Any, ...]:
+def pieces(context: Any, builder: Any, signature: Any, args: Any) -> tuple[Any, ...]:
     """Return the arrays among the arguments as structures, the others as they are."""
     return tuple(
         context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
@@ -32,7 +32,7 @@ def _pieces(context: Any, builder: Any, signature: Any, args: Any) -> tuple[Any,
     )
 
 
-class _Tile:
+class Tile:
     """A vector of so many bytes of float32 or float64."""
 
     def __init__(self, kind: Any, size: int) -> None:
@@ -42,18 +42,23 @@ class _Tile:
         self.vector = ir.VectorType(self.scalar, self.width)
 
     def pointer(self, builder: Any, data: Any, offset: Any) -> Any:
+        """Return the address of the tile that begins at an offset."""
         return builder.bitcast(builder.gep(data, [offset]), self.vector.as_pointer())
 
     def load(self, builder: Any, data: Any, offset: Any) -> Any:
+        """Return the tile that begins at an offset."""
         return builder.load(self.pointer(builder, data, offset), align=4)
 
     def store(self, builder: Any, value: Any, data: Any, offset: Any) -> None:
+        """Write the tile that begins at an offset."""
         builder.store(value, self.pointer(builder, data, offset), align=4)
 
     def zero(self) -> Any:
+        """Return a tile of zeros."""
         return ir.Constant(self.vector, [0.0] * self.width)
 
     def broadcast(self, builder: Any, value: Any) -> Any:
+        """Return a tile of one number."""
         first = builder.insert_element(ir.Constant(self.vector, ir.Undefined), value, ir.Constant(_INT, 0))
         return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(_INT, self.width), [0] * self.width))
 
@@ -66,31 +71,37 @@ class _Tile:
         return (builder.fptrunc if self.scalar == ir.FloatType() else builder.fpext)(value, self.scalar)
 
     def add_product(self, builder: Any, total: Any, a: Any, b: Any) -> Any:
+        """Return total + a b."""
         # "contract": a fused multiply-add where the machine has one
         return builder.fadd(total, builder.fmul(a, b, flags=("contract",)), flags=("contract",))
 
 
 def _row_offset(builder: Any, indices: Any, p: Any, matrix: Any, column: Any) -> Any:
     """Return where the tile of the row that indices[p] names begins."""
-    index = builder.sext(builder.load(builder.gep(indices.data, [p])), _LONG)
+    index = builder.sext(builder.load(builder.gep(indices.data, [p])), LONG)
     width = builder.extract_value(matrix.shape, 1)
     return builder.add(builder.mul(index, width), column)
 
 
-def _prefetch(builder: Any, indices: Any, p: Any, end: Any, matrix: Any, column: Any, size: int) -> None:
-    """Ask for a row that will be written to soon. Rows that are only read come sooner if nobody asks: measured."""
-    ahead = builder.add(p, ir.Constant(_LONG, _AHEAD))
-    # the last ones ask for a row they need not: cheaper than a branch
-    inside = builder.select(builder.icmp_signed("<", ahead, end), ahead, p)
+def prefetch_line(builder: Any, address: Any, *, write: bool) -> None:
+    """Ask for a cache line, which will be written to soon or only read."""
     pointer = ir.IntType(8).as_pointer()
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(ir.VoidType(), [pointer, _INT, _INT, _INT]), "llvm.prefetch.p0"
     )
+    # kept in every cache, data
+    flags = (ir.Constant(_INT, flag) for flag in (int(write), 3, 1))
+    builder.call(function, [builder.bitcast(address, pointer), *flags])
+
+
+def _prefetch(builder: Any, indices: Any, p: Any, end: Any, matrix: Any, column: Any, tile: Tile) -> None:
+    """Ask for a row that will be written to soon. Rows that are only read come sooner if nobody asks: measured."""
+    ahead = builder.add(p, ir.Constant(LONG, _AHEAD))
+    # the last ones ask for a row they need not: cheaper than a branch
+    inside = builder.select(builder.icmp_signed("<", ahead, end), ahead, p)
     offset = _row_offset(builder, indices, inside, matrix, column)
-    address = builder.bitcast(builder.gep(matrix.data, [offset]), pointer)
-    for line in range(0, size, 64):
-        place = builder.gep(address, [ir.Constant(_LONG, line)])
-        builder.call(function, [place, *(ir.Constant(_INT, flag) for flag in (1, 3, 1))])
+    for line in range(0, tile.width, tile.width * TILE_BYTES // tile.size):
+        prefetch_line(builder, builder.gep(matrix.data, [builder.add(offset, ir.Constant(LONG, line))]), write=True)
 
 
 def _gathers(size: int) -> Any:
@@ -100,10 +111,10 @@ def _gathers(size: int) -> Any:
         signature = types.void(indices, counts, types.int64, types.int64, V, types.int64, y)
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            tile = _Tile(signature.args[4].dtype, size)
-            indices, counts, begin, end, V, column, y = _pieces(context, builder, signature, args)
+            tile = Tile(signature.args[4].dtype, size)
+            indices, counts, begin, end, V, column, y = pieces(context, builder, signature, args)
             total = cgutils.alloca_once_value(builder, tile.zero())
-            with cgutils.for_range_slice(builder, begin, end, ir.Constant(_LONG, 1)) as (p, _):
+            with cgutils.for_range_slice(builder, begin, end, ir.Constant(LONG, 1)) as (p, _):
                 x = tile.broadcast(builder, tile.number(builder, builder.load(builder.gep(counts.data, [p]))))
                 row = tile.load(builder, V.data, _row_offset(builder, indices, p, V, column))
                 builder.store(tile.add_product(builder, builder.load(total), x, row), total)
@@ -121,11 +132,11 @@ def _scatters(size: int) -> Any:
         signature = types.void(indices, counts, types.int64, types.int64, y, types.int64, out)
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            tile = _Tile(signature.args[6].dtype, size)
-            indices, counts, begin, end, y, column, out = _pieces(context, builder, signature, args)
+            tile = Tile(signature.args[6].dtype, size)
+            indices, counts, begin, end, y, column, out = pieces(context, builder, signature, args)
             added = tile.load(builder, y.data, column)
-            with cgutils.for_range_slice(builder, begin, end, ir.Constant(_LONG, 1)) as (p, _):
-                _prefetch(builder, indices, p, end, out, column, size)
+            with cgutils.for_range_slice(builder, begin, end, ir.Constant(LONG, 1)) as (p, _):
+                _prefetch(builder, indices, p, end, out, column, tile)
                 x = tile.broadcast(builder, tile.number(builder, builder.load(builder.gep(counts.data, [p]))))
                 offset = _row_offset(builder, indices, p, out, column)
                 row = tile.load(builder, out.data, offset)

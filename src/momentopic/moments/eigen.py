@@ -8,13 +8,14 @@ both ends of the spectrum, and a restart that keeps the upper Ritz vectors sheds
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
+from momentopic import kernels
 from momentopic._types import FloatArray
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.engine.threads import sum_over_ranges
@@ -22,10 +23,11 @@ from momentopic.engine.threads import sum_over_ranges
 # Residuals are measured against the eigenvalue itself, but against this part of the largest one where it is near zero.
 _SMALLEST_SCALE = 1e-6
 _ROWS, _PARTS = 1024, 32  # to a part of a product with the basis, at least; and not many more parts than that
-_CACHED = 256  # rows at a time: what is multiplied stays in the second-level cache, where BLAS is twice as fast
+_BLOCK = 16  # vectors to a product: as many as the kernels take
 # Cholesky factors serve where what is left of a block is larger than this part of the scale, and its columns are this
-# far from being dependent; at once where they are further from it.
+# far from being dependent; at once where they are further from it. And where rounding was not most of the block.
 _LEAST_LEFT, _LEAST_INDEPENDENT, _INDEPENDENT = 1e-10, 1e-5, 1e-2
+_LEAST_PART = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +61,6 @@ def largest_eigenpairs(
     k: int,
     *,
     tol: float = 1e-8,
-    block_size: int = 16,
     max_products: int = 20_000,
     random_state: int = 0,
     n_threads: int | None = None,
@@ -76,8 +77,6 @@ def largest_eigenpairs(
         How many eigenpairs, at most M.
     tol : float
         Stop when ‖S u_i - λ_i u_i‖ <= tol max(|λ_i|, 1e-6 λ_1) for every pair.
-    block_size : int
-        Vectors to a product: wide enough for the product to run at full speed, narrow enough to waste few.
     max_products : int
         Give up after the operator was applied to this many vectors; the pairs found so far are returned.
     random_state : int
@@ -90,7 +89,7 @@ def largest_eigenpairs(
     Eigenpairs
     """
     with single_threaded_blas():
-        return _lanczos(product, size, k, tol, block_size, max_products, random_state, n_threads)
+        return _lanczos(product, size, k, tol, max_products, random_state, n_threads)
 
 
 def _lanczos(
@@ -98,37 +97,39 @@ def _lanczos(
     size: int,
     k: int,
     tol: float,
-    block_size: int,
     max_products: int,
     random_state: int,
     n_threads: int | None,
 ) -> Eigenpairs:
-    kept = k + max(block_size // 2, k // 4)
-    widest = kept + max(5 * block_size, k)
-    if size <= widest + block_size:
+    kept = k + max(_BLOCK // 2, k // 4)
+    widest = kept + max(5 * _BLOCK, k)
+    if size <= widest + _BLOCK:
         # the Krylov basis would be as large as the matrix itself
         values, vectors = scipy.linalg.eigh(_symmetrised(product(np.eye(size))))
         return Eigenpairs(values[::-1][:k], vectors[:, ::-1][:, :k], np.zeros(k), size, True)
 
     rng = np.random.default_rng(random_state)
-    Q = np.empty((size, widest + block_size))  # the orthonormal basis
+    Q = np.empty((size, widest + _BLOCK))  # the orthonormal basis
     H = np.zeros((widest, widest))  # Q' S Q
-    newest = np.linalg.qr(rng.standard_normal((size, block_size)))[0]
+    newest = np.linalg.qr(rng.standard_normal((size, _BLOCK)))[0]
     n = 0  # columns of Q whose image under S is known
+    coupling = np.zeros((0, _BLOCK))  # what Q' S has to say of the newest block already: S is symmetric
     n_products = 0
     scale = 0.0  # of S: no eigenvalue of Q' S Q is larger
     while True:
-        last = slice(n, n + block_size)
+        last = slice(n, n + _BLOCK)
         Q[:, last] = newest
-        n += block_size
-        image = product(newest)
-        n_products += block_size
+        n += _BLOCK
+        image = np.ascontiguousarray(product(newest), dtype=np.float64)
+        n_products += _BLOCK
         basis = Q[:, :n]
-        coefficients, newest, remainder = _expanded(image, basis, scale, rng, n_threads)
+        coefficients, newest, remainder = _expanded(image, basis, coupling, scale, rng, n_threads)
         H[:n, last] = coefficients
         H[last, :n] = coefficients.T
         scale = max(scale, float(abs(coefficients).sum(axis=0).max()))
-        if n < k and n + block_size <= widest:
+        coupling = np.zeros((n, _BLOCK))
+        coupling[last] = remainder.T
+        if n < k and n + _BLOCK <= widest:
             continue  # there are not k Ritz pairs yet
         values, Y = scipy.linalg.eigh(_symmetrised(H[:n, :n]))
         values, Y = values[::-1], Y[:, ::-1]
@@ -141,10 +142,11 @@ def _lanczos(
             vectors = np.empty((size, k))
             sum_over_ranges(_combined, size, _part(size), basis, Y[:, :k], vectors, n_threads=n_threads)
             return Eigenpairs(values[:k], vectors, residuals, n_products, converged)
-        if n + block_size > widest:
+        if n + _BLOCK > widest:
             sum_over_ranges(_combined, size, _part(size), basis, Y[:, :kept], Q[:, :kept], n_threads=n_threads)
             H[:] = 0.0
             np.fill_diagonal(H[:kept, :kept], values[:kept])
+            coupling = (remainder @ Y[last, :kept]).T
             n = kept
 
 
@@ -162,25 +164,33 @@ def _orthogonalised(Z: FloatArray, basis: FloatArray) -> tuple[FloatArray, Float
 
 
 def _expanded(
-    image: FloatArray, basis: FloatArray, scale: float, rng: np.random.Generator, n_threads: int | None
+    image: FloatArray,
+    basis: FloatArray,
+    coupling: FloatArray,
+    scale: float,
+    rng: np.random.Generator,
+    n_threads: int | None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the coefficients of `image` in the basis, and factor what is left of it as newest @ remainder.
 
-    The columns of `newest` are orthonormal and orthogonal to the basis. Cholesky factors of Gram matrices do it in
-    three passes over the basis; where that would lose accuracy, `_new_directions` does it with more care. Without the
-    third pass, what rounding leaves of the basis in each block would grow from block to block.
+    The columns of `newest` are orthonormal and orthogonal to the basis. `image` is that of the last block of the basis;
+    its coefficients in the others are known to be `coupling`, but for rounding, which a pass over the whole basis takes
+    out. Cholesky factors of Gram matrices do it in two such passes; where that would lose accuracy,
+    `_new_directions` does it with more care.
     """
 
     def over_rows(function: Callable[..., tuple[FloatArray, ...]], *args: Any) -> tuple[FloatArray, ...]:
         return sum_over_ranges(function, len(basis), _part(len(basis)), *args, n_threads=n_threads)
 
-    (first,) = over_rows(_coefficients, basis, image)
+    (own,) = over_rows(_coefficients, basis[:, -_BLOCK:], image)
+    first = np.concatenate([coupling, own])
     Z = np.empty_like(image)
     gram, second = over_rows(_take_out, basis, image, first, Z)
     scale = max(scale, float(abs(first).sum(axis=0).max()))
-    if np.diag(gram).min() > (_LEAST_LEFT * scale) ** 2:
+    left = gram - second.T @ second  # the Gram matrix without what rounding has put into the basis' own space
+    if (np.diag(left) > np.maximum((_LEAST_LEFT * scale) ** 2, _LEAST_PART * np.diag(gram))).all():
         with contextlib.suppress(np.linalg.LinAlgError):
-            R = np.linalg.cholesky(gram).T
+            R = np.linalg.cholesky(left).T
             independence = np.diag(R).min() / np.diag(R).max()
             if independence > _LEAST_INDEPENDENT:
                 coefficients = first + second
@@ -199,16 +209,10 @@ def _part(size: int) -> int:
     return max(_ROWS, -(-size // _PARTS))
 
 
-def _cached(rows: slice) -> Iterator[slice]:
-    for first in range(rows.start, rows.stop, _CACHED):
-        yield slice(first, min(first + _CACHED, rows.stop))
-
-
 def _coefficients(rows: slice, basis: FloatArray, Z: FloatArray) -> tuple[FloatArray]:
     """Return basis' Z."""
-    total = np.zeros((basis.shape[1], Z.shape[1]))
-    for part in _cached(rows):
-        total += basis[part].T @ Z[part]
+    total = np.zeros((basis.shape[1], _BLOCK))
+    kernels.tall.coefficients(basis, Z, rows.start, rows.stop, total)
     return (total,)
 
 
@@ -216,20 +220,19 @@ def _take_out(
     rows: slice, basis: FloatArray, Z: FloatArray, coefficients: FloatArray, out: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Write Z - basis @ coefficients into `out`; return its Gram matrix and its own coefficients."""
-    left = np.zeros_like(coefficients)
-    for part in _cached(rows):
-        np.subtract(Z[part], basis[part] @ coefficients, out=out[part])
-        left += basis[part].T @ out[part]
-    return out[rows].T @ out[rows], left
+    gram, left = np.zeros((_BLOCK, _BLOCK)), np.zeros_like(coefficients)
+    nothing = int(np.argmax(coefficients.any(axis=1)))  # so many coefficients are 0, in most blocks most of them
+    kernels.tall.take_out(basis, nothing, coefficients, Z, rows.start, rows.stop, out, left, gram)
+    return gram, left
 
 
 def _take_out_and_divide(
     rows: slice, basis: FloatArray, Z: FloatArray, coefficients: FloatArray, divisor: FloatArray
 ) -> tuple[FloatArray]:
     """Replace Z by (Z - basis @ coefficients) @ divisor; return its Gram matrix."""
-    for part in _cached(rows):
-        np.matmul(Z[part] - basis[part] @ coefficients, divisor, out=Z[part])
-    return (Z[rows].T @ Z[rows],)
+    gram = np.zeros((_BLOCK, _BLOCK))
+    kernels.tall.take_out_and_divide(basis, coefficients, Z, rows.start, rows.stop, divisor, gram)
+    return (gram,)
 
 
 def _combined(rows: slice, basis: FloatArray, Y: FloatArray, out: FloatArray) -> tuple[FloatArray]:
