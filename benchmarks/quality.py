@@ -117,21 +117,23 @@ def sklearn(learning_method: str, max_iter: int) -> Callable[[sp.csr_matrix, int
     return fit
 
 
-def gensim(X: sp.csr_matrix, K: int) -> Model:
-    from gensim.models import LdaModel
+def gensim(passes: int) -> Callable[[sp.csr_matrix, int], Model]:
+    def fit(X: sp.csr_matrix, K: int) -> Model:
+        from gensim.models import LdaModel
 
-    pairs = [
-        list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
-        for a, b in zip(X.indptr, X.indptr[1:], strict=False)
-    ]
-    words = {m: f"w{m}" for m in range(X.shape[1])}
-    begin = time.perf_counter()
-    model = LdaModel(
-        pairs, num_topics=K, id2word=words, passes=10, alpha="auto", eta="auto", random_state=0, eval_every=None
-    )
-    seconds = time.perf_counter() - begin
-    topics = model.get_topics() * (np.asarray(X.sum(axis=0)).ravel() > 0)
-    return topics / topics.sum(axis=1, keepdims=True), np.asarray(model.alpha, dtype=float), seconds
+        pairs = [
+            list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
+            for a, b in zip(X.indptr, X.indptr[1:], strict=False)
+        ]
+        words = {m: f"w{m}" for m in range(X.shape[1])}
+        learned = {"alpha": "auto", "eta": "auto"}
+        begin = time.perf_counter()
+        model = LdaModel(pairs, num_topics=K, id2word=words, passes=passes, random_state=0, eval_every=None, **learned)
+        seconds = time.perf_counter() - begin
+        topics = model.get_topics() * (np.asarray(X.sum(axis=0)).ravel() > 0)
+        return topics / topics.sum(axis=1, keepdims=True), np.asarray(model.alpha, dtype=float), seconds
+
+    return fit
 
 
 FITTERS: dict[str, Callable[[sp.csr_matrix, int], Model]] = {
@@ -144,7 +146,9 @@ FITTERS: dict[str, Callable[[sp.csr_matrix, int], Model]] = {
     "tomotopy, 1000 iterations": tomotopy,
     "scikit-learn, batch, 20": sklearn("batch", 20),
     "scikit-learn, online, 10": sklearn("online", 10),
-    "gensim, 10 passes, auto": gensim,
+    "gensim, 10 passes, auto": gensim(10),
+    "scikit-learn, batch, 100": sklearn("batch", 100),
+    "gensim, 50 passes, auto": gensim(50),
 }
 
 
@@ -213,8 +217,10 @@ def draw(rows: dict[Any, dict[str, Any]]) -> None:
         "#009E73",
         "#56B4E9",
         "white",
+        "#004949",
+        "#B66DFF",
     ]
-    style = {name: (colour, marker) for name, colour, marker in zip(FITTERS, colours, "os*D^vP<>X", strict=True)}
+    style = {name: (colour, marker) for name, colour, marker in zip(FITTERS, colours, "os*D^vP<>Xhd", strict=True)}
     for axis, panel in zip(axes.ravel(), panels, strict=False):
         for name in names:
             row = rows.get((*panel, name))

@@ -59,6 +59,8 @@ def ceilings() -> list[Stage]:
         simulate.gamma_poisson(rng.dirichlet(np.full(1500, 0.1), 20).T, np.full(20, 0.1), 30_000, mean_length=200)
     )
     moments, V = dica_moments(narrow), rng.standard_normal((1500, 16))
+    rows, V64 = narrow.block(0), rng.standard_normal((1500, 64)).astype(np.float32)
+    Y = np.empty((rows.n_docs, 64), dtype=np.float32)
     return [
         Stage("GEMM, float32", lambda: A32 @ A32, 2 * 1536**3, "flop", ""),
         Stage("GEMM, float64", lambda: A64 @ A64, 2 * 1536**3, "flop", ""),
@@ -66,6 +68,13 @@ def ceilings() -> list[Stage]:
         Stage("GEMM, float64, one thread", lambda: _on_one(lambda: A64 @ A64), 2 * 1536**3, "flop", ""),
         Stage("memory copy", lambda: np.copyto(target, source), 2 * source.nbytes, "B", ""),
         Stage("sparse product, in the cache", lambda: moments.second(V), 4 * narrow.counts.nnz * 16, "flop", ""),
+        Stage(
+            "gather 64 columns in the cache, float32, one thread",
+            lambda: kernels.tiles.project(rows.indptr, rows.indices, rows.counts, V64, Y),
+            2 * len(rows.indices) * 64,
+            "flop",
+            "",
+        ),
         Stage(
             "sparse product, in the cache, float32",
             lambda: moments.second(V.astype(np.float32)),
@@ -112,6 +121,8 @@ def stages(folder: Path) -> list[Stage]:
     def triples() -> None:
         kernels.triples.add_triples(packed, (rows,), (rows,), rows, K)
 
+    block, W64 = corpus.block(0), rng.standard_normal((M, 64)).astype(np.float32)
+    Y = np.empty((block.n_docs, 64), dtype=np.float32)
     coefficients, left, gram, out = np.zeros((100, 16)), np.zeros((100, 16)), np.zeros((16, 16)), np.empty_like(V)
     coefficients[-32:] = 1
 
@@ -141,6 +152,13 @@ def stages(folder: Path) -> list[Stage]:
             "GEMM, float64, one thread",
         ),
         Stage("... taken out, one thread", divide, 2 * M * 16 * (100 + 32), "flop", "GEMM, float64, one thread"),
+        Stage(
+            "project documents on 64 columns, one thread",
+            lambda: kernels.tiles.project(block.indptr, block.indices, block.counts, W64, Y),
+            2 * len(block.indices) * 64,
+            "flop",
+            "gather 64 columns in the cache, float32, one thread",
+        ),
         Stage(
             "tensor, float32",
             lambda: moments.third(W32, white.unwhiten),

@@ -34,7 +34,7 @@ from momentopic.refine.resume import STAGE, restore_run, save_run
 
 # of the corpus' word frequencies in the topics that the first inference starts from: a sampler that starts from sharp
 # topics stays near them
-_BACKGROUND, _BACKGROUND_SAMPLED = 0.05, 0.5
+_BACKGROUND, _BACKGROUND_SAMPLED = 0.05, 0.3
 _START_CONCENTRATION = 4.0
 START_SMOOTHING = 0.03
 _LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
