@@ -1,7 +1,8 @@
 """Collapsed refinement: topics of a moment solution made about as good as a long-run sampler's.
 
-Every token draws its topic under the moment solution, softened, and collapsed Gibbs sweeps go on from there; the topics
-are the mean over sweeps. The state is one number a token.
+Every token draws its topic under the moment solution, softened, and collapsed Gibbs sweeps go on from there; after some
+of them once more, under the topics that they have found. The topics are the mean over sweeps. The state is one number a
+token.
 
 Without sampled sweeps, collapsed variational inference of order zero (CVB0) goes from the moment solution to the
 nearest good optimum, which is nearly as good and soon reached; it keeps K numbers a nonzero. The same is done where
@@ -34,14 +35,16 @@ from momentopic.refine.resume import STAGE, restore_run, save_run
 
 # of the corpus' word frequencies in the topics that the first inference starts from: a sampler that starts from sharp
 # topics stays near them
-_BACKGROUND, _BACKGROUND_SAMPLED = 0.05, 0.3
+_BACKGROUND, _BACKGROUND_SAMPLED, _BACKGROUND_AGAIN = 0.05, 0.3, 0.5
+# sampled sweeps after which all tokens are drawn anew, from the topics that these have found, if so many are to come
+_FIRST_ROUND, _TWO_ROUNDS = 30, 120
 _START_CONCENTRATION = 4.0
 START_SMOOTHING = 0.03
 _LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
 _FIRST_SAMPLE, _SAMPLE_EVERY = 12, 2
 _MOST_SWEEPS = 1000
-_AT_REST, _USUAL_TOKENS = 0.018, 7000  # for topics of so many tokens
+_AT_REST, _USUAL_TOKENS = 0.021, 7000  # for topics of so many tokens
 _STRICTEST, _LAXEST = 0.85, 1.5
 # Tokens that were drawn under softened topics give a flat prior, under which they move easily; each new estimate is
 # sharper. Taking these steps slowly anneals the chain: it ends in better topics than one that is sharp at once.
@@ -51,7 +54,7 @@ _LAST_STEPS = 100  # of the fixed point for the concentration, at the end
 _CHECK_EVERY = 20
 _MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
 _MOST_PARTS = 16
-_FORM = 2  # of the state in a checkpoint: one of another form is not taken up
+_FORM = 3  # of the state in a checkpoint: one of another form is not taken up
 _TOKENS_PER_PART = 32768  # of the documents' parts times the words' parts: enough to keep a thread busy
 
 
@@ -127,7 +130,7 @@ def refine_collapsed(
         if not run.states:
             run.start(topics, random_state)
         if sample:
-            return run.sampled_sweeps(n_sweeps, tol)
+            return run.sampled_sweeps(n_sweeps, tol, random_state)
         n_expected = run.expected_sweeps()
         at_rest = n_expected < _EXPECTED_SWEEPS
         return Refined(run.topics(run.counts()), run.alpha, run.eta, n_expected, 0, at_rest)
@@ -151,8 +154,8 @@ class _Sampling:
     ----------
     sums : list of arrays
         Of the counts of each part of the words, over so many samples.
-    n_samples, n : int
-        Samples and sweeps.
+    n_samples, n, begun : int
+        Samples, sweeps, and the sweeps before this round of them.
     n_steps, last_step : int
         Estimates of the prior, and the sweep before which the last one was made.
     moved : float
@@ -166,13 +169,14 @@ class _Sampling:
     sums: list[Any]
     n_samples: int = 0
     n: int = 0
+    begun: int = 0
     n_steps: int = 0
     last_step: int = 0
     moved: float = 1.0
     at_rest: bool = False
     earlier: Any = None
 
-    NUMBERS: ClassVar = ("n_samples", "n", "n_steps", "last_step", "moved", "at_rest")
+    NUMBERS: ClassVar = ("n_samples", "n", "begun", "n_steps", "last_step", "moved", "at_rest")
 
 
 class _Run:
@@ -198,9 +202,8 @@ class _Run:
         self.lengths = np.unique(lengths, return_counts=True)
         self.engine = engine
         self.K = K
-        self.alpha = np.full(K, _START_CONCENTRATION / K)
-        self.eta = smoothing or START_SMOOTHING
-        self.free_smoothing = smoothing is None
+        self.smoothing = smoothing
+        self.alpha, self.eta = self.flat_prior()
         self.callback = callback
         self.n_done = 0
         self.states: list[Any] = []
@@ -210,6 +213,10 @@ class _Run:
         self.sample = sample
         self.n_expected = 0  # sweeps before a resumption
         self.sampling: _Sampling | None = None
+
+    def flat_prior(self) -> tuple[FloatArray, float]:
+        """Return the concentration and the smoothing to begin with."""
+        return np.full(self.K, _START_CONCENTRATION / self.K), self.smoothing or START_SMOOTHING
 
     def resume(self) -> None:
         """Take up the state that was kept last, if there is one."""
@@ -233,9 +240,10 @@ class _Run:
             arrays = {"sums": np.concatenate(done.sums), "earlier": done.earlier}
         save_run(self.checkpoint, self, values, arrays, sample=self.sample, form=_FORM)
 
-    def start(self, topics: FloatArray, random_state: int) -> None:
+    def start(self, topics: FloatArray, random_state: int, background: float | None = None) -> None:
         """Infer all documents under the topics that the refinement starts from; draw from the result, or keep it."""
-        background = _BACKGROUND_SAMPLED if self.sample else _BACKGROUND
+        if background is None:
+            background = _BACKGROUND_SAMPLED if self.sample else _BACKGROUND
         phi = np.zeros((len(self.seen), padded_width(self.K)), dtype=np.float32)
         phi[:, : self.K] = ((1 - background) * topics + background * self.frequencies).T
         firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
@@ -297,22 +305,25 @@ class _Run:
             self.keep(n)
         return _EXPECTED_SWEEPS
 
-    def sampled_sweeps(self, n_sweeps: int | None, tol: float) -> Refined:
+    def sampled_sweeps(self, n_sweeps: int | None, tol: float, random_state: int) -> Refined:
         """Do Gibbs sweeps and average over them: so many, or until the average comes to rest."""
         most = _MOST_SWEEPS if n_sweeps is None else n_sweeps
-        every = min(_PRIOR_EVERY_SAMPLED, -(-most // _STEPS))
-        done = self.sampling
-        if done is None:
-            done = self.sampling = _Sampling([np.zeros_like(part.counts[:, : self.K]) for part in self.words])
+        first_round = _FIRST_ROUND if most >= _TWO_ROUNDS else 0
+        done = self.sampling = self.sampling or self.nothing_sampled()
         for n in range(done.n + 1, most + 1):
+            if n == first_round + 1 > 1:
+                done = self.sampling = self.begin_again(done, random_state)
+            to_come = most - first_round if done.begun == first_round else first_round
+            every = min(_PRIOR_EVERY_SAMPLED, -(-to_come // _STEPS))
             done.n = n
+            age = n - done.begun
             if done.n_steps == 0 or n - done.last_step >= every or done.at_rest:
                 self.estimate_prior()
                 done.n_steps, done.last_step, done.at_rest = done.n_steps + 1, n, False
             self.sweep(sampled_block)
-            if n == most or (n >= _FIRST_SAMPLE and n % _SAMPLE_EVERY == 0):
+            if n == most or (age >= _FIRST_SAMPLE and age % _SAMPLE_EVERY == 0):
                 self.take_sample(done)
-            if n % _CHECK_EVERY == 0:
+            if age % _CHECK_EVERY == 0:
                 self.measure_movement(done)
                 done.at_rest = n_sweeps is None and done.moved < tol
             self.report(done.moved)
@@ -321,6 +332,17 @@ class _Run:
             self.keep()
         concentration = concentration_steps(self.alpha, self.topics_of_documents(), self.lengths, _LAST_STEPS)
         return Refined(self.mean(done), concentration, self.eta, 0, done.n, done.moved < tol)
+
+    def nothing_sampled(self, n: int = 0) -> _Sampling:
+        """Return the state before the first sweep of a round, `n` sweeps having been done."""
+        return _Sampling([np.zeros_like(part.counts[:, : self.K]) for part in self.words], n=n, begun=n)
+
+    def begin_again(self, done: _Sampling, random_state: int) -> _Sampling:
+        """Draw all tokens anew under the topics that the samples give, softened as the first ones were."""
+        topics = self.mean(done)
+        self.alpha, self.eta = self.flat_prior()
+        self.start(topics, random_state + 1, _BACKGROUND_AGAIN)
+        return self.nothing_sampled(done.n)
 
     def take_sample(self, done: _Sampling) -> None:
         """Add the counts as they are to the sums."""
@@ -355,7 +377,7 @@ class _Run:
     def estimate_prior(self) -> None:
         """Take fixed-point steps of the concentration and of the smoothing."""
         self.alpha = concentration_steps(self.alpha, self.topics_of_documents(), self.lengths)
-        if self.free_smoothing:
+        if self.smoothing is None:
             self.eta = smoothing_steps(self.eta, _on_host(self.counts()), int(self.seen.sum()))
 
 
