@@ -3,9 +3,10 @@
     python -m benchmarks.quality [ap:1 kos:1 nips:1 sotu_paragraphs newsgroups20 ...] [--only NAME ...] [-k 50]
 
 AP, KOS, NIPS: the authors' fold of that number. State of the Union paragraphs, 20 Newsgroups: 500 held out. Chib with
-1,000 states (200 on NIPS); words unseen in training are left out for everyone. The time is that of the fit alone (ours: the
-median of three, where they take less than 10 s together), without bringing the counts into a peer's own form. Needs ../shared/datasets and the `bench` extra. Writes
-benchmarks/results/quality.csv, keeping rows that were not measured again, and quality.png.
+1,000 states (200 on NIPS); words unseen in training are left out for everyone. The time is that of the fit alone (ours:
+the median of three, where they take less than 10 s together), without bringing the counts into a peer's own form. Needs
+../shared/datasets and the `bench` extra. Writes benchmarks/results/quality.csv, keeping rows that were not measured
+again, and quality.png.
 """
 
 from __future__ import annotations
