@@ -146,9 +146,12 @@ def test_a_sampled_sweep_equals_plain_python(cut):
             p = (phi[words[t]] + eta - own) * scale[:K] * (N[d] - own + alpha[:K])
             with np.errstate(over="ignore"):
                 streams[d] += golden
-            u = float(mix(streams[d]) >> np.uint64(40)) / 2**24 * p.sum()
-            order = [z[t], *(k for k in range(K) if k != z[t])]  # the old topic is asked for first
-            new = order[int(np.searchsorted(np.cumsum(p[order]), u, side="right"))]
+            bits = mix(streams[d])
+            others = np.where(np.arange(K) == z[t], 0, p)
+            u = float(bits >> np.uint64(40)) / 2**24 * others.sum()
+            new = int(np.searchsorted(np.cumsum(others), u, side="right"))
+            if float(bits & np.uint64(2**24 - 1)) / 2**24 >= others.sum() / (p.sum() - p[new]):
+                new = z[t]
             changed += new != z[t]
             for counted in (N[d], phi[words[t]], change):
                 np.add(counted, np.eye(K)[new] - own, out=counted)
@@ -176,16 +179,26 @@ def test_gibbs_draws_have_the_right_probabilities(K):
     alpha[:K], scale[:K] = rng.dirichlet(np.ones(K)), 1 / rng.integers(10, 100, size=K)
     counts = np.zeros((1, width), dtype=np.float32)
     counts[0, :K] = 1e6 * rng.random(K)
-    p = counts[0, :K] * scale[:K] * alpha[:K]
+    p = counts[0, :K] * scale[:K] * alpha[:K].astype(np.float64)
+    p /= p.sum()
     state = blocks.BlockState(
         np.zeros((n, width), dtype=np.float32), rng.integers(2**63, size=n).astype(np.uint64), *np.zeros((3, n), int)
     )
     state.entry, state.token, state.first_token = (np.arange(n) for _ in range(3))
-    state.z = rng.integers(K, size=n).astype(np.int32)
-    state.N[np.arange(n), state.z] = 1
+    old = rng.integers(K, size=n)
+    state.z = old.astype(np.int32)
+    state.N[np.arange(n), old] = 1
     blocks.sampled_block(corpus.block(0), state, blocks.WordCounts(0, counts), np.float32(0.01), scale, alpha)
-    share = np.bincount(state.z, minlength=K) / n
-    np.testing.assert_allclose(share, p / p.sum(), atol=4 * np.sqrt(0.25 / n) + 0.01)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moves = p * np.minimum(1 / (1 - p[:, None]), 1 / (1 - p))
+    np.fill_diagonal(moves, 0)
+    np.fill_diagonal(moves, 1 - moves.sum(axis=1))
+    assert moves.min() > -1e-12
+    np.testing.assert_allclose(p @ moves, p, atol=1e-12)  # draws from p stay draws from p
+    drawn = np.zeros((K, K))
+    np.add.at(drawn, (old, state.z), 1)
+    np.testing.assert_allclose(drawn / n, moves / K, atol=4 * np.sqrt(0.25 / K / n) + 0.005 / K)
+    assert K == 1 or np.trace(moves) < 1  # a plain Gibbs draw stays more often
 
 
 def test_words_are_divided_into_ranges_of_as_many_tokens():

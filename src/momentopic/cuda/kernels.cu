@@ -82,7 +82,8 @@ __device__ inline u64 mix(u64 x) {
     return x ^ (x >> 31);
 }
 
-__device__ inline float uniform(u64 stream) { return (float)(mix(stream) >> 40) * (1.0f / 16777216.0f); }
+// Return a number below 1 that 24 bits stand for.
+__device__ inline float unit(u64 bits) { return (float)bits * (1.0f / 16777216.0f); }
 
 __device__ inline float warp_sum(float x) {
 #pragma unroll
@@ -90,9 +91,9 @@ __device__ inline float warp_sum(float x) {
     return x;
 }
 
-// Return a topic with probability proportional to p, for a number u below 1; the same in all lanes.
+// Return a topic with probability proportional to p, for a number u below 1, and the sum of p; the same in all lanes.
 template <int J>
-__device__ inline int choose(const float (&p)[J], float u, int lane) {
+__device__ inline int choose(const float (&p)[J], float u, int lane, float& total) {
     float own = 0;
 #pragma unroll
     for (int j = 0; j < J; ++j) own += p[j];
@@ -102,7 +103,8 @@ __device__ inline int choose(const float (&p)[J], float u, int lane) {
         float before = __shfl_up_sync(ALL, upto, step);
         if (lane >= step) upto += before;
     }
-    u *= __shfl_sync(ALL, upto, 31);
+    total = __shfl_sync(ALL, upto, 31);
+    u *= total;
     unsigned beyond = __ballot_sync(ALL, upto > u && own > 0);
     unsigned possible = __ballot_sync(ALL, own > 0);
     // rounding may let u pass the sum of all: then the last topic that is possible
@@ -163,7 +165,8 @@ __global__ void start(const i64* indptr, const int* indices, const float* counts
         int x = (int)counts[e];
         for (int i = 0; i < x; ++i, ++t) {
             stream += GOLDEN;
-            int topic = choose<J>(p, uniform(stream), lane);
+            float total;
+            int topic = choose<J>(p, unit(mix(stream) >> 40), lane, total);
 #pragma unroll
             for (int j = 0; j < J; ++j)
                 if (topic == lane + 32 * j) drawn[j] += 1;
@@ -232,16 +235,25 @@ __global__ void sampled(const i64* indptr, const int* indices, const float* coun
         }
         for (int i = 0; i < x; ++i, ++t) {
             int old = z[t];
-            float p[J];
+            float p[J], own = 0;
 #pragma unroll
             for (int j = 0; j < J; ++j) {
+                bool here = old == lane + 32 * j;
                 // the token itself is left out of the counts of its topic
-                bool own = old == lane + 32 * j;
-                p[j] = fmaxf((own ? a[j] - step[j] : a[j]) * (own ? f[j] - 1 : f[j]), 0.0f);
+                if (here) own = fmaxf((a[j] - step[j]) * (f[j] - 1), 0.0f);
+                p[j] = here ? 0.0f : fmaxf(a[j] * f[j], 0.0f);
             }
+            own = __shfl_sync(ALL, own, old % 32);
             stream += GOLDEN;
-            int topic = choose<J>(p, uniform(stream), lane);
-            if (topic != old) {
+            u64 bits = mix(stream);
+            float others;
+            int topic = choose<J>(p, unit(bits >> 40), lane, others);
+            float there = 0;
+#pragma unroll
+            for (int j = 0; j < J; ++j) there = topic == lane + 32 * j ? p[j] : there;
+            there = __shfl_sync(ALL, there, topic % 32);
+            // as in kernels/collapsed.py: another topic is taken with probability (1 - p_old) / (1 - p_new)
+            if (others > 0 && unit(bits & 0xffffff) * (others + own - there) < others) {
 #pragma unroll
                 for (int j = 0; j < J; ++j) {
                     if (old == lane + 32 * j) a[j] -= step[j], f[j] -= 1, n[j] -= 1;

@@ -22,6 +22,7 @@ Array = np.ndarray[Any, Any]
 _ONE = np.float32(1)
 _NOTHING = np.float32(0)
 _STEP = np.float32(1 / (1 << 24))  # between the random numbers of a draw
+_LOW = np.uint64((1 << 24) - 1)
 _AHEAD = 2  # entries: the counts of a word are asked for that early
 
 
@@ -253,14 +254,18 @@ def sampled_sweep(
                 held = a[old] * (f[old] + eta)
                 # the token itself is left out of the counts of its topic
                 own = max((a[old] - scale[old]) * (f[old] - _ONE + eta), _NOTHING)
-                total = whole + (own - held)
+                others = whole - held
                 stream += GOLDEN
-                u = np.float32(np.int64(mix(stream) >> np.uint64(40))) * _STEP * total
-                # once the topics are good, most tokens keep theirs: ask for the old one first
-                if u >= own:
-                    new = np.uint32(choose(a, f, eta, lanes, before, held, u - own, old))
-                    if new != old:
-                        there = a[new] * (f[new] + eta)
+                bits = mix(stream)
+                # Liu's (1996) version of a Gibbs draw: propose another topic, as the others' weights say, and take it
+                # with probability (1 - p_old) / (1 - p_new), if that is below 1. It leaves the same distribution
+                # as it is and moves more often. 1 - p_new is at least p_old: most tokens need no proposal.
+                accepted = np.float32(np.int64(bits & _LOW)) * _STEP
+                if accepted * own < others:
+                    u = np.float32(np.int64(bits >> np.uint64(40))) * _STEP * others
+                    new = np.uint32(choose(a, f, eta, lanes, before, held, u, old))
+                    there = a[new] * (f[new] + eta)
+                    if new != old and accepted * (others + own - there) < others:
                         add_at(a, old, -scale[old])
                         add_at(a, new, scale[new])
                         n[old] -= _ONE
