@@ -30,3 +30,14 @@ def authors_parameters():
 def planted_topics(M: int, K: int, seed: int = 0) -> np.ndarray:
     """A random D (M x K) of sparse, linearly independent topics."""
     return np.random.default_rng(seed).dirichlet(np.full(M, 0.1), size=K).T
+
+
+@pytest.fixture
+def short_rounds(monkeypatch):
+    """Have refinements of six sweeps and more begin with a part of the tokens, as long ones of large corpora do."""
+    monkeypatch.setattr("momentopic.refine.parts._TOKENS_OF_TOPIC", 1)
+    monkeypatch.setattr("momentopic.refine.parts._TOKENS_OF_DOCUMENT", 1)
+    monkeypatch.setattr("momentopic.refine.parts._MOST_PASSES", 3)
+    monkeypatch.setattr("momentopic.refine.collapsed._FIRST_ROUND", 3)
+    monkeypatch.setattr("momentopic.refine.collapsed._TWO_ROUNDS", 6)
+    monkeypatch.setattr("momentopic.refine.collapsed._FIRST_SAMPLE", 2)

@@ -69,6 +69,20 @@ def test_a_fit_goes_on_to_the_same_bits(counts, tmp_path, monkeypatch, parameter
     assert (again.n_iter_, again.converged_, again.rate_) == (whole.n_iter_, whole.converged_, whole.rate_)
 
 
+@pytest.mark.usefixtures("short_rounds")
+@pytest.mark.parametrize("n_saves", [3, 4, 5, 6])
+def test_a_fit_goes_on_in_either_round_of_sweeps(counts, tmp_path, monkeypatch, n_saves):
+    monkeypatch.setattr(checkpoint, "_EVERY", 0.0)
+    whole = DiscreteICA(4, n_sweeps=7).fit(counts)
+    with monkeypatch.context() as patch:
+        stop_after(patch, n_saves)
+        with pytest.raises(Stopped):
+            DiscreteICA(4, n_sweeps=7, checkpoint=tmp_path / "state").fit(counts)
+    again = DiscreteICA(4, n_sweeps=7, checkpoint=tmp_path / "state").fit(counts)
+    assert again.components_.tobytes() == whole.components_.tobytes()
+    assert again.concentration_.tobytes() == whole.concentration_.tobytes()
+
+
 def test_what_was_saved_is_used(counts, tmp_path, monkeypatch):
     parameters = {"refine": None, "checkpoint": tmp_path / "state"}
     DiscreteICA(4, **parameters).fit(counts)

@@ -11,7 +11,7 @@ from momentopic.engine import ThreadEngine, get_engine
 from momentopic.engine.cuda import CudaEngine, device_available
 from momentopic.moments import dica_moments, lda_moments, whiten
 from momentopic.moments.triples import packed, unpacked
-from momentopic.refine.blocks import sampled_block
+from momentopic.refine.blocks import sampled_block, taking_part
 from momentopic.refine.collapsed import _Run
 
 from .conftest import planted_topics
@@ -115,7 +115,29 @@ def test_counts_of_a_sweep_are_those_of_its_topics(corpus):
 
 
 @needs_device
-def test_the_refinement_is_as_good_as_that_of_the_threads(corpus):
+def test_a_part_of_the_tokens_on_the_device(corpus):
+    run = _Run(corpus, CudaEngine(), K, None, None, None, sample=True)
+    run.divide(3)
+    run.start(np.ascontiguousarray(planted_topics(600, K).T), 0)
+    part = taking_part(run.corpus, run.states).counts
+    run.sweep(sampled_block)
+    state = run.states[0]
+    np.testing.assert_array_equal(state.F.get().sum(axis=1), np.asarray(part.sum(axis=0)).ravel())
+    N = np.concatenate([chunk.N.get() for chunk in state.chunks])
+    np.testing.assert_array_equal(N.sum(axis=1), np.asarray(part.sum(axis=1)).ravel())
+    run.estimate_prior()
+    done = run.nothing_sampled()
+    run.take_sample(done)
+    run.begin_again(done, 0)
+    run.sweep(sampled_block)
+    assert run.states[0].F.get().sum() == corpus.counts.sum()
+
+
+@needs_device
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_the_refinement_is_as_good_as_that_of_the_threads(corpus, request, rounds):
+    if rounds == 2:
+        request.getfixturevalue("short_rounds")
     D = planted_topics(600, K)
     test = simulate.gamma_poisson(D, np.full(K, 0.1), 300, mean_length=120, random_state=9)
     device, again, threads = (

@@ -130,6 +130,14 @@ def test_topics_have_the_same_bits(counts, tmp_path, parameters, shard_nonzeros)
     assert found.score(disk) == memory.score(counts)
 
 
+@pytest.mark.usefixtures("short_rounds")
+def test_a_refinement_that_begins_with_a_part_of_the_tokens_has_the_same_bits(counts, tmp_path):
+    disk = written(tmp_path / "c", counts, shard_nonzeros=7_000)
+    found, memory = (DiscreteICA(4, n_sweeps=7).fit(documents) for documents in (disk, counts))
+    assert found.components_.tobytes() == memory.components_.tobytes()
+    assert found.concentration_.tobytes() == memory.concentration_.tobytes()
+
+
 def test_blocks_are_bounded_and_those_of_smaller_corpora_as_before():
     M = 100_000
     for n_docs, row in ((2_000_000, 60), (1_600_000, 100), (6_000_000, 100), (9_000_000, 3)):

@@ -141,6 +141,12 @@ def test_topics_have_the_same_bits(exact, corpus, local, options):
     assert bits(DiscreteICA(5, engine=exact, **options).fit(corpus)) == bits(local(**options))
 
 
+@pytest.mark.usefixtures("short_rounds")
+def test_a_refinement_that_begins_with_a_part_of_the_tokens_has_the_same_bits(exact, corpus):
+    found, expected = (DiscreteICA(5, engine=engine, n_sweeps=7).fit(corpus) for engine in (exact, ThreadEngine(1)))
+    assert bits(found) == bits(expected)
+
+
 def test_documents_and_scores_have_the_same_bits(exact, corpus, local):
     expected = local(refine=None)
     model = DiscreteICA(5, engine=exact, refine=None).fit(corpus)

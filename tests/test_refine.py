@@ -9,7 +9,7 @@ from scipy.special import digamma
 
 from momentopic import Corpus, DiscreteICA, RankError, heldout, kernels, load, metrics, simulate
 from momentopic.engine import ThreadEngine
-from momentopic.refine import blocks, collapsed, refine_collapsed, split_topics
+from momentopic.refine import blocks, collapsed, parts, refine_collapsed, split_topics
 from momentopic.refine.prior import concentration_steps, histogram, smoothing_steps
 
 from .conftest import planted_topics, shared
@@ -30,7 +30,7 @@ def started(corpus, seed=0, first_word=0, keep=True):
     phi[:, :K] = topics.T
     alpha = np.zeros(WIDTH, dtype=np.float32)
     alpha[:K] = [0.3, 0.5, 0.2]
-    (counts,), state = blocks.start_block(corpus.block(0), first_word, phi, alpha, 0, keep)
+    (counts,), state = blocks.start_block(corpus.block(0), first_word, phi, alpha, 0, keep, 1)
     return counts, state, topics, alpha
 
 
@@ -203,14 +203,14 @@ def test_gibbs_draws_have_the_right_probabilities(K):
 
 def test_words_are_divided_into_ranges_of_as_many_tokens():
     frequencies = np.array([0.1, 0.2, 0.05, 0.15, 0.3, 0.2])
-    np.testing.assert_array_equal(collapsed.word_boundaries(frequencies, 1), [0, 6])
-    np.testing.assert_array_equal(collapsed.word_boundaries(frequencies, 2), [0, 4, 6])
+    np.testing.assert_array_equal(parts.word_boundaries(frequencies, 1), [0, 6])
+    np.testing.assert_array_equal(parts.word_boundaries(frequencies, 2), [0, 4, 6])
     # a word of most tokens leaves fewer ranges
-    np.testing.assert_array_equal(collapsed.word_boundaries(np.array([0.98, 0.01, 0.01]), 4), [0, 1, 3])
-    assert collapsed.number_of_parts(1000, 50) == 1
-    assert collapsed.number_of_parts(250_000, 1000) == 2
-    assert collapsed.number_of_parts(1e9, 10_000_000) == 16
-    assert collapsed.number_of_parts(1e9, 3) == 2
+    np.testing.assert_array_equal(parts.word_boundaries(np.array([0.98, 0.01, 0.01]), 4), [0, 1, 3])
+    assert parts.number_of_parts(1000, 50) == 1
+    assert parts.number_of_parts(250_000, 1000) == 2
+    assert parts.number_of_parts(1e9, 10_000_000) == 16
+    assert parts.number_of_parts(1e9, 3) == 2
 
 
 def test_random_numbers_are_uniform():
@@ -288,9 +288,9 @@ def test_refinement_brings_topics_and_prior_nearer_to_the_truth(planted, options
 
 @pytest.mark.parametrize("options", [{"n_sweeps": 12}, {"n_sweeps": 0}])
 def test_the_same_bits_for_any_number_of_threads(planted, monkeypatch, options):
-    monkeypatch.setattr("momentopic.refine.collapsed._TOKENS_PER_PART", 500)
+    monkeypatch.setattr("momentopic.refine.parts._TOKENS_PER_PART", 500)
     corpus = planted[2]
-    assert collapsed.number_of_parts(corpus.counts.sum(), corpus.shape[0]) == 8
+    assert parts.number_of_parts(corpus.counts.sum(), corpus.shape[0]) == 8
     start = np.random.default_rng(0).dirichlet(np.ones(400), size=8)
     results = [refine_collapsed(corpus, start, ThreadEngine(n), **options) for n in (1, 2, 5)]
     for other in results[1:]:
@@ -299,6 +299,62 @@ def test_the_same_bits_for_any_number_of_threads(planted, monkeypatch, options):
         assert other.smoothing == results[0].smoothing
     seeds = [refine_collapsed(corpus, start, ThreadEngine(), random_state=seed, n_sweeps=12).topics for seed in (0, 1)]
     assert (seeds[0] != seeds[1]).any()
+
+
+def test_large_corpora_begin_with_a_part_of_the_tokens():
+    assert parts.passes_of_first_round(350_000, 1800, 50) == 1  # few tokens to a topic
+    assert parts.passes_of_first_round(2e6, 16_000, 100) == 2  # short documents
+    assert parts.passes_of_first_round(1.5e6, 1500, 100) == 3
+    assert parts.passes_of_first_round(1e9, 100_000, 10) == 8
+
+
+def test_a_part_of_the_tokens_and_then_all(planted):
+    corpus = planted[2]
+    X, n_tokens = corpus.counts, int(corpus.counts.sum())
+    run = collapsed._Run(corpus, ThreadEngine(), 8, None, None, None, True)
+    run.divide(3)
+    run.start(planted[0].T, 0)
+    part = blocks.taking_part(run.corpus, run.states).counts
+    assert part.sum() == pytest.approx(n_tokens / 3, abs=4 * np.sqrt(n_tokens * 2 / 9))
+    assert (X - part).min() >= 0
+    # whatever the count, each token has the same chance
+    for x in (1, 2, 3):
+        there = X.data == x
+        kept = np.asarray(part[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[there], X.indices[there]]).ravel()
+        assert kept.mean() == pytest.approx(x / 3, abs=4 * np.sqrt(x * 2 / 9 / len(kept)))
+    run.estimate_prior()
+    for _ in range(2):
+        run.sweep(blocks.sampled_block)
+        np.testing.assert_array_equal(run.counts().sum(axis=1), np.asarray(part.sum(axis=0)).ravel())
+        lengths = np.concatenate([state.N.sum(axis=1) for state in run.states])
+        np.testing.assert_array_equal(lengths, np.asarray(part.sum(axis=1)).ravel())
+    done = run.nothing_sampled()
+    run.take_sample(done)
+    run.begin_again(done, 0)
+    np.testing.assert_array_equal(run.counts().sum(axis=1), np.asarray(X.sum(axis=0)).ravel())
+    assert blocks.taking_part(run.corpus, run.states) is run.corpus
+
+
+def test_a_sweep_over_a_part_takes_as_many_draws_as_one_over_all(planted, monkeypatch):
+    corpus, drawn = planted[2], []
+
+    def counted(block, state, *args):
+        drawn.append(state.rows(block)[2].sum())
+        return blocks.sampled_block(block, state, *args)
+
+    run = collapsed._Run(corpus, ThreadEngine(1), 8, None, None, None, True)
+    run.divide(4)
+    run.start(planted[0].T, 0)
+    run.sweep(counted)
+    assert sum(drawn) / len(run.words) == pytest.approx(corpus.tokens, rel=0.02)
+
+
+@pytest.mark.usefixtures("short_rounds")
+def test_the_same_bits_in_two_rounds_for_any_number_of_threads(planted, monkeypatch):
+    monkeypatch.setattr("momentopic.refine.parts._TOKENS_PER_PART", 200)
+    start = np.random.default_rng(0).dirichlet(np.ones(400), size=8)
+    results = [refine_collapsed(planted[2], start, ThreadEngine(n), n_sweeps=8) for n in (1, 2, 5)]
+    assert len({(found.topics.tobytes(), found.concentration.tobytes()) for found in results}) == 1
 
 
 def test_the_sweeps_end_by_themselves_and_are_reported(planted, monkeypatch):

@@ -17,7 +17,7 @@ from momentopic.engine.threads import ThreadEngine, available_cores
 from momentopic.exceptions import MemoryLimitError
 from momentopic.moments import groups
 from momentopic.moments.triples import packed_size
-from momentopic.refine.collapsed import draws_tokens, number_of_parts, padded_width
+from momentopic.refine.parts import draws_tokens, number_of_parts, padded_width, passes_of_first_round
 
 _PROCESS = 300 << 20  # the interpreter, the libraries and the compiled loops
 _WORD = 100  # bytes of a word in a list
@@ -99,7 +99,12 @@ def refinement_bytes(corpus: Corpus, K: int, n_threads: int, refine: str, n_swee
     if refine == "variational":
         return _held(corpus) + 8 * N * K * 3 + 8 * M * K * (2 * n_threads + 5) + n_threads * corpus.block_memory
     tokens = corpus.tokens
-    of_tokens = 4 * int(tokens) if draws_tokens(corpus, n_sweeps) else 4 * width * corpus.nonzeros
+    if draws_tokens(corpus, n_sweeps):
+        passes = passes_of_first_round(tokens, N, K)
+        # in the first round with the words of the tokens that take part, where these are not all
+        of_tokens = int(max(4 * tokens, 12 * tokens / passes if passes > 1 else 0))
+    else:
+        of_tokens = 4 * width * corpus.nonzeros
     states = N * (4 * width + 5 * 8) + of_tokens
     words = 4 * M * width * (2 * n_threads + 3) + 8 * M * K * 6
     parts = corpus.divided(number_of_parts(tokens, N))

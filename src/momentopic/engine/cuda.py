@@ -18,7 +18,7 @@ from momentopic.engine.base import BlockFunction, P, Partial, S, Words
 from momentopic.engine.threads import ThreadEngine
 from momentopic.moments import sums
 from momentopic.moments.triples import packed
-from momentopic.refine.blocks import prior_block, sampled_block, start_block
+from momentopic.refine.blocks import prior_block, sampled_block, start_block, taking_part
 
 _PART_OF_MEMORY = 0.5  # of what is free on the device, for the documents
 
@@ -92,11 +92,11 @@ class CudaEngine(ThreadEngine):
         self, function: Callable[..., tuple[Partial, S]], corpus: Corpus, states: list[S], *args: Any, **kwargs: Any
     ) -> tuple[Partial, list[S]]:
         """Sum a function that remembers something of each block; see `Engine.update`."""
-        if function is start_block and not args[-1]:
+        if function is start_block and args[-2:] == (False, 1):  # keeping nothing, with all tokens
             from momentopic.cuda import sweeps
 
             if self._sweeps_fit(corpus, args[0].shape[1]):
-                counts, held = sweeps.start(corpus, self._on_device(corpus), *args[:-1])
+                counts, held = sweeps.start(corpus, self._on_device(corpus), *args[:-2])
                 return counts, held  # type: ignore[return-value]
         if function is prior_block and states and _is_on_device(states[0]):
             from momentopic.cuda import sweeps
@@ -119,8 +119,10 @@ class CudaEngine(ThreadEngine):
             from momentopic.cuda import sweeps
 
             held: Any = states
-            if not _is_on_device(held[0]) and self._sweeps_fit(corpus, held[0].N.shape[1]):
-                held = [sweeps.uploaded(corpus, self._on_device(corpus), held, held[0].N.shape[1])] * len(held)
+            if not _is_on_device(held[0]):
+                part = taking_part(corpus, held)
+                if self._sweeps_fit(part, held[0].N.shape[1]):
+                    held = [sweeps.uploaded(part, self._on_device(part), held, held[0].N.shape[1])] * len(held)
             if _is_on_device(held[0]):
                 parts: Any = words
                 change, parts = sweeps.sampled_turn(held[0], parts, turn, *args)

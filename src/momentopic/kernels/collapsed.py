@@ -106,6 +106,21 @@ def draw(words: Array, counts: Array, G: Array, stream: Any, z: Array, first_tok
 
 
 @njit(cache=True, nogil=True)
+def thin(indptr: Array, counts: Array, share: Any, state: Array, kept: Array, entries: Array) -> None:
+    """Keep each token with a probability: the counts that are left, and how many of each document are above zero."""
+    for d in range(indptr.shape[0] - 1):
+        stream, left = state[d], 0
+        for e in range(indptr[d], indptr[d + 1]):
+            n = 0
+            for _ in range(counts[e]):
+                stream += GOLDEN
+                n += np.float32(np.int64(mix(stream) >> np.uint64(40))) * _STEP < share
+            kept[e] = n
+            left += n > 0
+        entries[d], state[d] = left, stream
+
+
+@njit(cache=True, nogil=True)
 def seek(
     indptr: Array, indices: Array, counts: Array, first_token: Array, first_word: int, entry: Array, token: Array
 ) -> None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from momentopic import kernels
 from momentopic._types import FloatArray
-from momentopic.corpus.blocks import Block
+from momentopic.corpus.blocks import Block, Corpus
 from momentopic.refine.prior import histogram
 
 START_PASSES = 3
@@ -38,6 +39,8 @@ class BlockState:
         Responsibilities, in expected sweeps.
     z : int32 array of shape (tokens,)
         Topics, in sampled sweeps.
+    indptr, indices, counts : arrays
+        The rows that take part, where these are not all tokens of the block.
     """
 
     N: Any
@@ -47,26 +50,39 @@ class BlockState:
     first_token: Any
     G: Any = None
     z: Any = None
+    indptr: Any = None
+    indices: Any = None
+    counts: Any = None
+
+    def rows(self, block: Block) -> tuple[Any, Any, Any]:
+        """Return the rows of the block that take part."""
+        if self.counts is None:
+            return block.indptr, block.indices, block.counts
+        return self.indptr, self.indices, self.counts
 
 
 def start_block(
-    block: Block, first_word: int, phi: Any, alpha: Any, random_state: int, keep: bool
+    block: Block, first_word: int, phi: Any, alpha: Any, random_state: int, keep: bool, one_in: int
 ) -> tuple[tuple[Any, ...], BlockState]:
     """Infer the documents under the starting topics; keep their responsibilities, or draw from them at once.
 
-    `first_word` is the state of a block at the beginning: the first of the words that it holds in turn 0.
+    `first_word` is the state of a block at the beginning: the first of the words that it holds in turn 0. Of the
+    tokens, one in `one_in` takes part.
     """
     width = len(alpha)
     seeds = np.random.SeedSequence([random_state, block.first]).generate_state(block.n_docs, np.uint64)
-    ends = np.cumsum(block.lengths()).astype(np.int64)
+    part = block if one_in == 1 else thinned(block, seeds, one_in)
+    ends = np.cumsum(part.lengths()).astype(np.int64)
     first_token = np.concatenate(([0], ends[:-1])).astype(np.int64)
     entry, token = np.empty_like(first_token), np.empty_like(first_token)
-    rows = (block.indptr, block.indices, block.counts)
+    rows = (part.indptr, part.indices, part.counts)
     kernels.collapsed.seek(*rows, first_token, first_word, entry, token)
     state = BlockState(np.zeros((block.n_docs, width), dtype=np.float32), seeds, entry, token, first_token)
+    if one_in > 1:
+        state.indptr, state.indices, state.counts = rows
     counts = np.zeros_like(phi)
     if keep:
-        state.G = np.zeros((len(block.indices), width), dtype=np.float32)
+        state.G = np.zeros((len(part.indices), width), dtype=np.float32)
         kernels.collapsed.start(*rows, phi, alpha, START_PASSES, state.G, state.N, counts)
     else:
         state.z = np.empty(int(ends[-1]), dtype=np.int32)
@@ -76,15 +92,30 @@ def start_block(
     return (counts,), state
 
 
+def thinned(block: Block, streams: Any, one_in: int) -> Block:
+    """Return the documents with one token in so many, drawn by the random stream of each document."""
+    kept, indptr = np.empty_like(block.counts), np.zeros_like(block.indptr)
+    kernels.collapsed.thin(block.indptr, block.counts, np.float32(1 / one_in), streams, kept, indptr[1:])
+    np.cumsum(indptr, out=indptr)
+    some = kept > 0
+    return Block(indptr, block.indices[some], kept[some], block.n_words, block.first)
+
+
+def taking_part(corpus: Corpus, states: list[BlockState]) -> Corpus:
+    """Return the tokens that take part, in the same blocks."""
+    if states[0].counts is None:
+        return corpus
+    parts = [sp.csr_matrix((s.counts, s.indices, s.indptr), shape=(len(s.N), corpus.shape[1])) for s in states]
+    return Corpus(sp.vstack(parts, format="csr"), empty_ok=True)._with_boundaries(corpus.boundaries)
+
+
 def expected_block(
     block: Block, state: BlockState, words: WordCounts, eta: Any, scale: Any, alpha: Any
 ) -> tuple[tuple[Any, ...], BlockState, WordCounts]:
     """Do a CVB0 sweep over some words; return what it adds to the totals and the tokens that changed their topic."""
     change = np.zeros_like(alpha)
     moved = kernels.collapsed.expected_sweep(
-        block.indptr,
-        block.indices,
-        block.counts,
+        *state.rows(block),
         state.entry,
         words.first,
         words.counts,
@@ -104,9 +135,7 @@ def sampled_block(
     """Do a Gibbs sweep over some words; return what it adds to the totals of the topics."""
     change = np.zeros_like(alpha)
     kernels.collapsed.sampled_sweep(
-        block.indptr,
-        block.indices,
-        block.counts,
+        *state.rows(block),
         state.entry,
         state.token,
         words.first,

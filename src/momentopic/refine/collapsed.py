@@ -23,19 +23,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from momentopic import kernels
-from momentopic._types import FloatArray, IntArray
+from momentopic._types import FloatArray
 from momentopic.checkpoint import Checkpoint
 from momentopic.corpus.blocks import Corpus
 from momentopic.engine.base import Engine
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.refine.blocks import WordCounts, expected_block, prior_block, sampled_block, start_block
+from momentopic.refine.parts import draws_tokens, number_of_parts, padded_width, passes_of_first_round, word_boundaries
 from momentopic.refine.prior import CountHistogram, concentration_steps, smoothing_steps
 from momentopic.refine.resume import STAGE, restore_run, save_run
 
 # of the corpus' word frequencies in the topics that the first inference starts from: a sampler that starts from sharp
 # topics stays near them
-_BACKGROUND, _BACKGROUND_SAMPLED, _BACKGROUND_AGAIN = 0.05, 0.3, 0.5
+_BACKGROUND, _BACKGROUND_SAMPLED, _BACKGROUND_AGAIN, _BACKGROUND_OF_PART = 0.05, 0.3, 0.5, 0.2
 # sampled sweeps after which all tokens are drawn anew, from the topics that these have found, if so many are to come
 _FIRST_ROUND, _TWO_ROUNDS = 30, 120
 _START_CONCENTRATION = 4.0
@@ -44,18 +44,15 @@ _LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
 _FIRST_SAMPLE, _SAMPLE_EVERY = 12, 2
 _MOST_SWEEPS = 1000
-_AT_REST, _USUAL_TOKENS = 0.021, 7000  # for topics of so many tokens
+_AT_REST, _USUAL_TOKENS = 0.024, 7000  # for topics of so many tokens
 _STRICTEST, _LAXEST = 0.85, 1.5
 # Tokens that were drawn under softened topics give a flat prior, under which they move easily; each new estimate is
 # sharper. Taking these steps slowly anneals the chain: it ends in better topics than one that is sharp at once.
-_PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 60
+_PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 45
 _LEAST_STEPS, _STEPS = 4, 3  # before the sweeps may end by themselves; in a given number of them
 _LAST_STEPS = 100  # of the fixed point for the concentration, at the end
 _CHECK_EVERY = 20
-_MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
-_MOST_PARTS = 16
-_FORM = 3  # of the state in a checkpoint: one of another form is not taken up
-_TOKENS_PER_PART = 32768  # of the documents' parts times the words' parts: enough to keep a thread busy
+_FORM = 4  # of the state in a checkpoint: one of another form is not taken up
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +123,8 @@ def refine_collapsed(
     sample = draws_tokens(corpus, n_sweeps)
     with single_threaded_blas():
         run = _Run(corpus, engine, len(topics), smoothing, callback, checkpoint, sample)
+        if sample and _first_round(n_sweeps):
+            run.divide(passes_of_first_round(corpus.tokens, corpus.shape[0], len(topics)))
         run.resume()
         if not run.states:
             run.start(topics, random_state)
@@ -136,14 +135,14 @@ def refine_collapsed(
         return Refined(run.topics(run.counts()), run.alpha, run.eta, n_expected, 0, at_rest)
 
 
-def draws_tokens(corpus: Corpus, n_sweeps: int | None) -> bool:
-    """Return whether tokens are drawn, rather than expected: see the module."""
-    return n_sweeps != 0 and corpus.tokens <= _MOST_REPEATS * corpus.nonzeros
-
-
 def movement_at_rest(n_tokens: float, K: int) -> float:
     """Return how little averaged topics may still move: by chance alone, those of fewer tokens move more."""
     return _AT_REST * float(np.clip(np.sqrt(_USUAL_TOKENS * K / n_tokens), _STRICTEST, _LAXEST))
+
+
+def _first_round(n_sweeps: int | None) -> int:
+    """Return after how many sampled sweeps all tokens are drawn anew; 0 for never."""
+    return _FIRST_ROUND if n_sweeps is None or n_sweeps >= _TWO_ROUNDS else 0
 
 
 @dataclass(eq=False)
@@ -196,10 +195,9 @@ class _Run:
         self.n_tokens = float(totals.sum())
         self.frequencies = totals / self.n_tokens
         self.seen = totals > 0
-        self.boundaries = word_boundaries(self.frequencies, number_of_parts(self.n_tokens, corpus.shape[0]))
-        self.corpus = corpus.divided(len(self.boundaries) - 1)
-        lengths = corpus.document_lengths()
-        self.lengths = np.unique(lengths, return_counts=True)
+        self.lengths = np.unique(corpus.document_lengths(), return_counts=True)
+        self.corpus = corpus
+        self.divide(1)
         self.engine = engine
         self.K = K
         self.smoothing = smoothing
@@ -214,6 +212,14 @@ class _Run:
         self.n_expected = 0  # sweeps before a resumption
         self.sampling: _Sampling | None = None
 
+    def divide(self, passes: int) -> None:
+        """Divide documents and words for sweeps of so many passes, each over one token in as many."""
+        self.passes = passes
+        self.boundaries = word_boundaries(
+            self.frequencies, number_of_parts(self.n_tokens / passes, self.corpus.shape[0])
+        )
+        self.corpus = self.corpus.divided(len(self.boundaries) - 1)
+
     def flat_prior(self) -> tuple[FloatArray, float]:
         """Return the concentration and the smoothing to begin with."""
         return np.full(self.K, _START_CONCENTRATION / self.K), self.smoothing or START_SMOOTHING
@@ -222,6 +228,7 @@ class _Run:
         """Take up the state that was kept last, if there is one."""
         saved = None if self.checkpoint is None else self.checkpoint.load(STAGE, sample=self.sample, form=_FORM)
         if saved is not None:
+            self.divide(saved.values["passes"])
             arrays = restore_run(self, saved)
             self.n_expected = saved.values["n_expected"]
             if "sums" in arrays:
@@ -233,7 +240,7 @@ class _Run:
         """Keep the state after a sweep, if that is due."""
         if self.checkpoint is None or not self.checkpoint.due():
             return
-        values: dict[str, Any] = {"n_expected": n_expected}
+        values: dict[str, Any] = {"n_expected": n_expected, "passes": self.passes}
         arrays: dict[str, Any] = {}
         if (done := self.sampling) is not None:
             values |= {name: getattr(done, name) for name in _Sampling.NUMBERS}
@@ -248,7 +255,7 @@ class _Run:
         phi[:, : self.K] = ((1 - background) * topics + background * self.frequencies).T
         firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
         (counts,), self.states = self.engine.update(
-            start_block, self.corpus, firsts, phi, self.padded(self.alpha), random_state, not self.sample
+            start_block, self.corpus, firsts, phi, self.padded(self.alpha), random_state, not self.sample, self.passes
         )
         self.take(counts)
 
@@ -277,11 +284,11 @@ class _Run:
         """Do a sweep over all words of all documents; return its sums, but for the change of the totals."""
         smoothing = self.eta * self.seen.sum()
         sums: list[Any] = []
-        for turn in range(len(self.words)):
+        for turn in range(self.passes * len(self.words)):
             scale = 1 / (self.totals + smoothing)
             operands = (np.float32(self.eta), self.padded(scale), self.padded(self.alpha))
             (change, *others), self.states, self.words = self.engine.turn(
-                function, self.corpus, self.states, self.words, turn, *operands
+                function, self.corpus, self.states, self.words, turn % len(self.words), *operands
             )
             self.totals += change[: self.K]
             sums = [a + b for a, b in zip(sums, others, strict=True)] if sums else others
@@ -308,7 +315,7 @@ class _Run:
     def sampled_sweeps(self, n_sweeps: int | None, tol: float, random_state: int) -> Refined:
         """Do Gibbs sweeps and average over them: so many, or until the average comes to rest."""
         most = _MOST_SWEEPS if n_sweeps is None else n_sweeps
-        first_round = _FIRST_ROUND if most >= _TWO_ROUNDS else 0
+        first_round = _first_round(n_sweeps)
         done = self.sampling = self.sampling or self.nothing_sampled()
         for n in range(done.n + 1, most + 1):
             if n == first_round + 1 > 1:
@@ -340,8 +347,11 @@ class _Run:
     def begin_again(self, done: _Sampling, random_state: int) -> _Sampling:
         """Draw all tokens anew under the topics that the samples give, softened as the first ones were."""
         topics = self.mean(done)
+        background = _BACKGROUND_AGAIN if self.passes == 1 else _BACKGROUND_OF_PART
+        self.states = []  # before there are others
+        self.divide(1)
         self.alpha, self.eta = self.flat_prior()
-        self.start(topics, random_state + 1, _BACKGROUND_AGAIN)
+        self.start(topics, random_state + 1, background)
         return self.nothing_sampled(done.n)
 
     def take_sample(self, done: _Sampling) -> None:
@@ -376,65 +386,13 @@ class _Run:
 
     def estimate_prior(self) -> None:
         """Take fixed-point steps of the concentration and of the smoothing."""
-        self.alpha = concentration_steps(self.alpha, self.topics_of_documents(), self.lengths)
+        lengths, numbers = self.lengths
+        of_part = (lengths / self.passes, numbers)  # those that take part, on average
+        self.alpha = concentration_steps(self.alpha, self.topics_of_documents(), of_part)
         if self.smoothing is None:
             self.eta = smoothing_steps(self.eta, _on_host(self.counts()), int(self.seen.sum()))
-
-
-def number_of_parts(n_tokens: float, n_docs: int) -> int:
-    """Return into how many parts documents and words are divided: a power of two that depends on the corpus alone."""
-    n_parts = 1
-    while 2 * n_parts <= min(_MOST_PARTS, n_docs) and (2 * n_parts) ** 2 * _TOKENS_PER_PART <= n_tokens:
-        n_parts *= 2
-    return n_parts
-
-
-def word_boundaries(frequencies: FloatArray, n_parts: int) -> IntArray:
-    """Divide the words into ranges of about as many tokens: the first words, then M.
-
-    Parameters
-    ----------
-    frequencies : array of shape (M,)
-    n_parts : int
-        As many ranges, or fewer where a word is very frequent.
-    """
-    cuts = np.searchsorted(np.cumsum(frequencies), np.arange(1, n_parts) / n_parts) + 1
-    return np.unique(np.concatenate(([0], np.minimum(cuts, len(frequencies)), [len(frequencies)]))).astype(np.int64)
-
-
-def split_topics(topics: FloatArray, K: int, random_state: int = 0) -> FloatArray:
-    """Return K topics: the given ones and, where they are fewer, random halves of the first ones.
-
-    Parameters
-    ----------
-    topics : array of shape (k, M), k <= K
-        Rows are probability vectors, the most prominent first.
-    K : int
-    random_state : int
-
-    Returns
-    -------
-    array of shape (K, M)
-    """
-    rng = np.random.default_rng(random_state)
-    parts = list(topics)
-    for i in range(K - len(topics)):
-        # each word goes mostly to one half or mostly to the other
-        share = rng.beta(0.5, 0.5, size=topics.shape[1])
-        parts.append(parts[i] * share)
-        parts[i] = parts[i] * (1 - share)
-    rows = np.array(parts)
-    totals = rows.sum(axis=1, keepdims=True)
-    rows = np.where(totals > 0, rows / np.where(totals > 0, totals, 1.0), 1 / topics.shape[1])
-    return rows
 
 
 def _on_host(array: Any) -> Any:
     """Return an array in this machine's memory: an engine may keep the counts of the words on a device."""
     return array if isinstance(array, np.ndarray) else array.get()
-
-
-def padded_width(K: int) -> int:
-    """Return how many numbers an array over topics has: whole vectors of the processor."""
-    width: int = kernels.lanes.padded_length(K)
-    return width

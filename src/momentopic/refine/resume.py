@@ -10,7 +10,7 @@ from momentopic.checkpoint import Checkpoint, Stage
 from momentopic.refine.blocks import BlockState
 
 STAGE = "refinement"
-_FIELDS = ("N", "random", "entry", "token", "first_token", "G", "z")
+_FIELDS = ("N", "random", "entry", "token", "first_token", "G", "z", "indptr", "indices", "counts")
 
 
 def save_run(checkpoint: Checkpoint, run: Any, values: dict[str, Any], arrays: dict[str, Any], **key: Any) -> None:

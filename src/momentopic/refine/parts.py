@@ -1,0 +1,58 @@
+"""How the work of a collapsed refinement is divided: whether tokens are drawn, how many at first, and by whom."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from momentopic import kernels
+from momentopic._types import FloatArray, IntArray
+from momentopic.corpus.blocks import Corpus
+
+_MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
+_MOST_PARTS = 16
+_TOKENS_PER_PART = 32768  # of the documents' parts times the words' parts: enough to keep a thread busy
+# what the first round of sampled sweeps has of a topic and of a document, at least, where it has not all tokens
+_TOKENS_OF_TOPIC, _TOKENS_OF_DOCUMENT = 5000, 60
+_MOST_PASSES = 8
+
+
+def draws_tokens(corpus: Corpus, n_sweeps: int | None) -> bool:
+    """Return whether tokens are drawn, rather than expected: see the module."""
+    return n_sweeps != 0 and corpus.tokens <= _MOST_REPEATS * corpus.nonzeros
+
+
+def passes_of_first_round(n_tokens: float, n_docs: int, K: int) -> int:
+    """Return n: the first round of sweeps takes one token in n, and goes over these n times for a sweep.
+
+    Long chains find better topics than short ones, and where topics have many tokens a part of them is enough to see
+    which: so the first round goes further for the same work.
+    """
+    passes = min(n_tokens / (_TOKENS_OF_TOPIC * K), n_tokens / (_TOKENS_OF_DOCUMENT * n_docs), _MOST_PASSES)
+    return max(int(passes), 1)
+
+
+def number_of_parts(n_tokens: float, n_docs: int) -> int:
+    """Return into how many parts documents and words are divided: a power of two that depends on the corpus alone."""
+    n_parts = 1
+    while 2 * n_parts <= min(_MOST_PARTS, n_docs) and (2 * n_parts) ** 2 * _TOKENS_PER_PART <= n_tokens:
+        n_parts *= 2
+    return n_parts
+
+
+def word_boundaries(frequencies: FloatArray, n_parts: int) -> IntArray:
+    """Divide the words into ranges of about as many tokens: the first words, then M.
+
+    Parameters
+    ----------
+    frequencies : array of shape (M,)
+    n_parts : int
+        As many ranges, or fewer where a word is very frequent.
+    """
+    cuts = np.searchsorted(np.cumsum(frequencies), np.arange(1, n_parts) / n_parts) + 1
+    return np.unique(np.concatenate(([0], np.minimum(cuts, len(frequencies)), [len(frequencies)]))).astype(np.int64)
+
+
+def padded_width(K: int) -> int:
+    """Return how many numbers an array over topics has: whole vectors of the processor."""
+    width: int = kernels.lanes.padded_length(K)
+    return width
