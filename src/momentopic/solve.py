@@ -23,7 +23,7 @@ from momentopic.moments.whiten import Whitening, whiten
 from momentopic.progress import Steps
 
 _RESIDUAL = 1e-6
-_ROUGH_RESIDUAL, _ROUGH_GAIN = 1e-3, 1e-6
+_ROUGH_RESIDUAL, _ROUGH_GAIN = 0.05, 1e-3
 _LARGEST_SKEW = 1000.0
 
 

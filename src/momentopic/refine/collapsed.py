@@ -29,7 +29,14 @@ from momentopic.corpus.blocks import Corpus
 from momentopic.engine.base import Engine
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.refine.blocks import WordCounts, expected_block, prior_block, sampled_block, start_block
-from momentopic.refine.parts import draws_tokens, number_of_parts, padded_width, passes_of_first_round, word_boundaries
+from momentopic.refine.parts import (
+    draws_tokens,
+    in_lines,
+    number_of_parts,
+    padded_width,
+    passes_of_first_round,
+    word_boundaries,
+)
 from momentopic.refine.prior import CountHistogram, concentration_steps, smoothing_steps
 from momentopic.refine.resume import STAGE, restore_run, save_run
 
@@ -261,6 +268,7 @@ class _Run:
 
     def take(self, counts: Any) -> None:
         """Divide the counts of the words into parts."""
+        counts = in_lines(counts)
         ranges = zip(self.boundaries[:-1], self.boundaries[1:], strict=True)
         self.words = [WordCounts(int(first), counts[first:end]) for first, end in ranges]
         self.totals = counts[:, : self.K].sum(axis=0, dtype=np.float64)
@@ -283,10 +291,10 @@ class _Run:
     def sweep(self, function: Any) -> list[Any]:
         """Do a sweep over all words of all documents; return its sums, but for the change of the totals."""
         smoothing = self.eta * self.seen.sum()
+        eta, alpha = np.float32(self.eta), self.padded(self.alpha)
         sums: list[Any] = []
         for turn in range(self.passes * len(self.words)):
-            scale = 1 / (self.totals + smoothing)
-            operands = (np.float32(self.eta), self.padded(scale), self.padded(self.alpha))
+            operands = (eta, self.padded(1 / (self.totals + smoothing)), alpha)
             (change, *others), self.states, self.words = self.engine.turn(
                 function, self.corpus, self.states, self.words, turn % len(self.words), *operands
             )
