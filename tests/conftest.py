@@ -41,3 +41,4 @@ def short_rounds(monkeypatch):
     monkeypatch.setattr("momentopic.refine.collapsed._FIRST_ROUND", 3)
     monkeypatch.setattr("momentopic.refine.collapsed._TWO_ROUNDS", 6)
     monkeypatch.setattr("momentopic.refine.collapsed._FIRST_SAMPLE", 2)
+    monkeypatch.setattr("momentopic.refine.collapsed._SAMPLE_EVERY", 1)

@@ -99,7 +99,7 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         The first three cumulants of each topic's intensity (tokens a document), whatever its distribution. For
         `moments="dica"` without refinement only.
     eigenvalues_ : array of shape (K,)
-        The largest eigenvalues of S, descending.
+        The largest eigenvalues of S, descending; before a collapsed refinement the last of them to about 1 %.
     stability_ : array of shape (K,)
         With `n_groups`: how far two halves of the corpus agree on each topic, in [0, 1]. See `confidence`.
     n_iter_ : int

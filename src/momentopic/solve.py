@@ -87,8 +87,8 @@ def solve(
     algorithm, projections, n_projections
         As in `DiscreteICA`.
     rough : bool
-        Stop early where a refinement follows, which makes up for it: in the eigensolver when residuals are below 0.1 %,
-        in the joint diagonalisation when a sweep gains less than 1e-6.
+        Stop early where a refinement follows, which makes up for it: in the eigensolver when residuals are below 5 %,
+        in the joint diagonalisation when a sweep gains less than 0.1 %.
     n_groups : int, optional
         Keep the moments of so many groups of documents (`momentopic.moments.groups`), from the pass that makes the
         tensor: for DICA moments of a corpus and joint diagonalisation on the canonical basis.

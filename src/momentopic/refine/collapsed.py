@@ -1,8 +1,9 @@
 """Collapsed refinement: topics of a moment solution made about as good as a long-run sampler's.
 
 Every token draws its topic under the moment solution, softened, and collapsed Gibbs sweeps go on from there; after some
-of them once more, under the topics that they have found. The topics are the mean over sweeps. The state is one number a
-token.
+of them once more, under the topics that they have found. Where topics have many tokens, the sweeps before that go over
+a part of them, the more often (`parts.passes_of_first_round`). The topics are the mean over sweeps. The state is one
+number a token.
 
 Without sampled sweeps, collapsed variational inference of order zero (CVB0) goes from the moment solution to the
 nearest good optimum, which is nearly as good and soon reached; it keeps K numbers a nonzero. The same is done where
@@ -49,7 +50,7 @@ _START_CONCENTRATION = 4.0
 START_SMOOTHING = 0.03
 _LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
-_FIRST_SAMPLE, _SAMPLE_EVERY = 12, 2
+_FIRST_SAMPLE, _SAMPLE_EVERY = 12, 4
 _MOST_SWEEPS = 1000
 _AT_REST, _USUAL_TOKENS = 0.024, 7000  # for topics of so many tokens
 _STRICTEST, _LAXEST = 0.85, 1.5

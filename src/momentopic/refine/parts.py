@@ -64,7 +64,7 @@ def padded_width(K: int) -> int:
 def in_lines(counts: Any) -> Any:
     """Return an array over words and topics whose rows begin with a cache line, as vectors are read fastest."""
     space = np.empty(counts.size + _LINE, dtype=np.float32)
-    first = -(space.ctypes.data // 4) % _LINE
+    first = -(space.ctypes.data // space.itemsize) % _LINE
     aligned = space[first : first + counts.size].reshape(counts.shape)
     aligned[:] = counts
     return aligned
