@@ -258,13 +258,16 @@ def sampled_sweep(
         n = N[d]
         for k in range(K):
             a[k] = (n[k] + alpha[k]) * scale[k]
+            change[k] -= n[k]
         while e < last and indices[e] < end_word:
             f = phi[indices[e] - first_word]
             if e + _AHEAD < last and indices[e + _AHEAD] < end_word:
                 prefetch(phi[indices[e + _AHEAD] - first_word])
             # once for all tokens of the word: what a token changes is changed here too
             whole = weighted_lanes(a, f, eta, lanes)
-            for _ in range(counts[e]):
+            left = counts[e]
+            while left > 0:
+                left -= 1
                 old = np.uint32(z[t])  # unsigned, so that no index is checked for being negative
                 held = a[old] * (f[old] + eta)
                 # the token itself is left out of the counts of its topic
@@ -287,16 +290,17 @@ def sampled_sweep(
                         n[new] += _ONE
                         f[old] -= _ONE
                         f[new] += _ONE
-                        change[old] -= _ONE
-                        change[new] += _ONE
                         z[t] = new
-                        held = a[old] * (f[old] + eta) - held
-                        there = a[new] * (f[new] + eta) - there
-                        add_at(lanes, old % np.uint32(LANES), held)
-                        add_at(lanes, new % np.uint32(LANES), there)
-                        whole += held + there
+                        if left > 0:
+                            held = a[old] * (f[old] + eta) - held
+                            there = a[new] * (f[new] + eta) - there
+                            add_at(lanes, old % np.uint32(LANES), held)
+                            add_at(lanes, new % np.uint32(LANES), there)
+                            whole += held + there
                 t += 1
             e += 1
+        for k in range(K):
+            change[k] += n[k]
         entry[d], token[d], state[d] = e, t, stream
 
 

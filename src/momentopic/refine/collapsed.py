@@ -52,7 +52,7 @@ _LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
 _FIRST_SAMPLE, _SAMPLE_EVERY = 12, 4
 _MOST_SWEEPS = 1000
-_AT_REST, _USUAL_TOKENS = 0.024, 7000  # for topics of so many tokens
+_AT_REST, _USUAL_TOKENS = 0.026, 7000  # for topics of so many tokens
 _STRICTEST, _LAXEST = 0.85, 1.5
 # Tokens that were drawn under softened topics give a flat prior, under which they move easily; each new estimate is
 # sharper. Taking these steps slowly anneals the chain: it ends in better topics than one that is sharp at once.
