@@ -265,9 +265,7 @@ def sampled_sweep(
                 prefetch(phi[indices[e + _AHEAD] - first_word])
             # once for all tokens of the word: what a token changes is changed here too
             whole = weighted_lanes(a, f, eta, lanes)
-            left = counts[e]
-            while left > 0:
-                left -= 1
+            for left in range(counts[e] - 1, -1, -1):
                 old = np.uint32(z[t])  # unsigned, so that no index is checked for being negative
                 held = a[old] * (f[old] + eta)
                 # the token itself is left out of the counts of its topic
