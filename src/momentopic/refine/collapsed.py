@@ -39,6 +39,7 @@ from momentopic.refine.parts import (
     word_boundaries,
 )
 from momentopic.refine.prior import CountHistogram, concentration_steps, smoothing_steps
+from momentopic.refine.refined import Refined
 from momentopic.refine.resume import STAGE, restore_run, save_run
 
 # of the corpus' word frequencies in the topics that the first inference starts from: a sampler that starts from sharp
@@ -58,35 +59,10 @@ _STRICTEST, _LAXEST = 0.85, 1.5
 # sharper. Taking these steps slowly anneals the chain: it ends in better topics than one that is sharp at once.
 _PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 45
 _LEAST_STEPS, _STEPS = 4, 3  # before the sweeps may end by themselves; in a given number of them
+_WORDS = 8192
 _LAST_STEPS = 100  # of the fixed point for the concentration, at the end
 _CHECK_EVERY = 20
 _FORM = 4  # of the state in a checkpoint: one of another form is not taken up
-
-
-@dataclass(frozen=True, eq=False)
-class Refined:
-    """Topics, prior and smoothing after a refinement.
-
-    Attributes
-    ----------
-    topics : array of shape (K, M)
-        Rows are probability vectors. Words that never occur have probability 0.
-    concentration : array of shape (K,)
-        Dirichlet parameters.
-    smoothing : float
-        The Dirichlet parameter of the topics.
-    n_expected, n_sampled : int
-        Sweeps of either kind.
-    converged : bool
-        Whether the topics came to rest before the limit of sweeps.
-    """
-
-    topics: FloatArray
-    concentration: FloatArray
-    smoothing: float
-    n_expected: int
-    n_sampled: int
-    converged: bool
 
 
 def refine_collapsed(
@@ -260,7 +236,9 @@ class _Run:
         if background is None:
             background = _BACKGROUND_SAMPLED if self.sample else _BACKGROUND
         phi = np.zeros((len(self.seen), padded_width(self.K)), dtype=np.float32)
-        phi[:, : self.K] = ((1 - background) * topics + background * self.frequencies).T
+        for first in range(0, len(phi), _WORDS):  # some at a time: in double precision all would take much memory
+            some = slice(first, first + _WORDS)
+            phi[some, : self.K] = ((1 - background) * topics[:, some] + background * self.frequencies[some]).T
         firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
         (counts,), self.states = self.engine.update(
             start_block, self.corpus, firsts, phi, self.padded(self.alpha), random_state, not self.sample, self.passes
@@ -280,9 +258,13 @@ class _Run:
 
     def topics(self, counts: Any) -> FloatArray:
         """Return the topics (K x M) that smoothed counts give; words that do not occur have probability 0."""
+        smoothed = _on_host(counts).astype(np.float64)
         # a count that went down to 0 in small steps may have ended just below it
-        smoothed = (np.maximum(_on_host(counts), 0).astype(np.float64) + self.eta) * self.seen[:, None]
-        return np.ascontiguousarray((smoothed / smoothed.sum(axis=0)).T)
+        np.maximum(smoothed, 0, out=smoothed)
+        smoothed += self.eta
+        smoothed *= self.seen[:, None]
+        smoothed /= smoothed.sum(axis=0)
+        return np.ascontiguousarray(smoothed.T)
 
     def padded(self, values: FloatArray) -> Any:
         padded = np.zeros(padded_width(self.K), dtype=np.float32)
@@ -357,7 +339,7 @@ class _Run:
         """Draw all tokens anew under the topics that the samples give, softened as the first ones were."""
         topics = self.mean(done)
         background = _BACKGROUND_AGAIN if self.passes == 1 else _BACKGROUND_OF_PART
-        self.states = []  # before there are others
+        self.states, self.words, done.sums, done.earlier = [], [], [], None  # before there are others
         self.divide(1)
         self.alpha, self.eta = self.flat_prior()
         self.start(topics, random_state + 1, background)
@@ -386,7 +368,9 @@ class _Run:
 
     def mean(self, done: _Sampling) -> FloatArray:
         """Return the topics of the mean of the samples."""
-        return self.topics(np.concatenate(done.sums) / np.float32(done.n_samples))
+        mean = np.concatenate(done.sums)
+        mean /= np.float32(done.n_samples)
+        return self.topics(mean)
 
     def topics_of_documents(self) -> CountHistogram:
         """Return how often each number of tokens of each topic is in a document."""
