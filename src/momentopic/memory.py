@@ -102,7 +102,7 @@ def refinement_bytes(corpus: Corpus, K: int, n_threads: int, refine: str, n_swee
     if draws_tokens(corpus, n_sweeps):
         passes = passes_of_first_round(tokens, N, K)
         # in the first round with the words of the tokens that take part, where these are not all
-        of_tokens = int(max(4 * tokens, 12 * tokens / passes if passes > 1 else 0))
+        of_tokens = int(tokens * (4 if passes == 1 else max(4, 12 / passes)))
     else:
         of_tokens = 4 * width * corpus.nonzeros
     states = N * (4 * width + 5 * 8) + of_tokens

@@ -106,7 +106,9 @@ def taking_part(corpus: Corpus, states: list[BlockState]) -> Corpus:
     if states[0].counts is None:
         return corpus
     parts = [sp.csr_matrix((s.counts, s.indices, s.indptr), shape=(len(s.N), corpus.shape[1])) for s in states]
-    return Corpus(sp.vstack(parts, format="csr"), empty_ok=True)._with_boundaries(corpus.boundaries)
+    together = Corpus(sp.vstack(parts, format="csr"), empty_ok=True)
+    together.boundaries = corpus.boundaries
+    return together
 
 
 def expected_block(
@@ -132,7 +134,7 @@ def expected_block(
 def sampled_block(
     block: Block, state: BlockState, words: WordCounts, eta: Any, scale: Any, alpha: Any
 ) -> tuple[tuple[Any, ...], BlockState, WordCounts]:
-    """Do a Gibbs sweep over some words; return what it adds to the totals of the topics."""
+    """Draw the tokens of some words anew; return what that adds to the totals of the topics."""
     change = np.zeros_like(alpha)
     kernels.collapsed.sampled_sweep(
         *state.rows(block),

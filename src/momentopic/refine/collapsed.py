@@ -272,7 +272,7 @@ class _Run:
         return padded
 
     def sweep(self, function: Any) -> list[Any]:
-        """Do a sweep over all words of all documents; return its sums, but for the change of the totals."""
+        """Renew as many tokens as the corpus has, in one pass or more; return the sums, but for that of the totals."""
         smoothing = self.eta * self.seen.sum()
         eta, alpha = np.float32(self.eta), self.padded(self.alpha)
         sums: list[Any] = []
@@ -304,7 +304,7 @@ class _Run:
         return _EXPECTED_SWEEPS
 
     def sampled_sweeps(self, n_sweeps: int | None, tol: float, random_state: int) -> Refined:
-        """Do Gibbs sweeps and average over them: so many, or until the average comes to rest."""
+        """Do sampled sweeps and average over them: so many, or until the average comes to rest."""
         most = _MOST_SWEEPS if n_sweeps is None else n_sweeps
         first_round = _first_round(n_sweeps)
         done = self.sampling = self.sampling or self.nothing_sampled()
@@ -336,7 +336,7 @@ class _Run:
         return _Sampling([np.zeros_like(part.counts[:, : self.K]) for part in self.words], n=n, begun=n)
 
     def begin_again(self, done: _Sampling, random_state: int) -> _Sampling:
-        """Draw all tokens anew under the topics that the samples give, softened as the first ones were."""
+        """Draw all tokens anew under the topics that the samples give, softened again."""
         topics = self.mean(done)
         background = _BACKGROUND_AGAIN if self.passes == 1 else _BACKGROUND_OF_PART
         self.states, self.words, done.sums, done.earlier = [], [], [], None  # before there are others

@@ -1,4 +1,4 @@
-"""How the work of a collapsed refinement is divided: whether tokens are drawn, how many at first, and by whom."""
+"""How the work of a collapsed refinement is divided, whether and how many tokens are drawn, and how its arrays lie."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LINE = 16  # floats in a cache line
 
 
 def draws_tokens(corpus: Corpus, n_sweeps: int | None) -> bool:
-    """Return whether tokens are drawn, rather than expected: see the module."""
+    """Return whether tokens are drawn, rather than expected: see `refine.collapsed`."""
     return n_sweeps != 0 and corpus.tokens <= _MOST_REPEATS * corpus.nonzeros
 
 
