@@ -101,6 +101,31 @@ def test_exchange(length):
     assert moved == pytest.approx(abs(step).sum(), rel=1e-4)
 
 
+@pytest.mark.parametrize("K", [16, 32, 48, 64, 80, 96, 112, 128, 144])
+@pytest.mark.parametrize("counts", [np.int32, np.float64])
+def test_a_pass_over_a_document(K, counts):
+    """One word after the other, its own part left out: for every number of vectors, in registers or not."""
+    rng = np.random.default_rng(K)
+    words, x, relax = np.array([3, 0, 5, 6, 1], dtype=np.int32), np.array([2, 1, 4, 1, 3]).astype(counts), 1.5
+    phi, c = rng.random((7, K), dtype=np.float32), rng.random(K, dtype=np.float32)
+    phi[6] = 0  # no topic can produce that word: it says nothing
+    phi[:, -3:] = c[-3:] = 0
+    G, N = np.zeros((5, K), dtype=np.float32), np.zeros(K, dtype=np.float32)
+    expected, total = np.zeros((5, K)), np.zeros(K)
+    for step in (1.0, relax, relax):
+        kernels.documents.renew(words, x, phi, c, np.float32(step), G, N, np.empty(K, dtype=np.float32))
+        for i, w in enumerate(words):
+            if w == 6:
+                continue
+            fresh = phi[w].astype(float) * (np.maximum(total - expected[i], 0) + c)
+            fresh = np.maximum(expected[i] + step * (fresh / fresh.sum() - expected[i]), 0)
+            total += x[i] * (fresh - expected[i])
+            expected[i] = fresh
+    np.testing.assert_allclose(G, expected, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(N, total, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(N.sum(), 10, rtol=1e-2)  # of 11 tokens
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("counts", [np.int32, np.float64])
 def test_register_tiles_equal_scipy(dtype, counts):

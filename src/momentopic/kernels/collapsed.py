@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from momentopic.kernels.documents import another_pass, first_pass
-from momentopic.kernels.lanes import LANES, add_at, exchange, passed_lanes, prefetch, weighted_lanes
+from momentopic.kernels.documents import renew
+from momentopic.kernels.lanes import LANES, add_at, exchange, passed_lanes, prefetch, reassign, weighted_lanes
 from momentopic.kernels.random import GOLDEN, mix
 
 Array = np.ndarray[Any, Any]
@@ -31,9 +31,12 @@ def infer(
     words: Array, counts: Array, phi: Array, alpha: Array, n_passes: int, G: Array, n: Array, scratch: Array
 ) -> None:
     """Infer one document under fixed topics: responsibilities G (entries x K) and counts n, which come as zeros."""
-    first_pass(words, counts, phi, alpha, G, n, scratch)
+    # the first pass knows the prior alone: one that already trusts the words before gives sharper topics to start from
+    nothing = np.zeros(alpha.shape[0], dtype=np.float32)
+    for i in range(words.shape[0]):
+        reassign(phi[words[i]], alpha, nothing, G[i], np.float32(counts[i]), _ONE, n, scratch)
     for _ in range(n_passes - 1):
-        another_pass(words, counts, phi, alpha, _ONE, G, n, scratch)
+        renew(words, counts, phi, alpha, _ONE, G, n, scratch)
 
 
 @njit(cache=True, nogil=True)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from momentopic.kernels.lanes import reassign
+from momentopic.kernels.lanes import IN_REGISTERS, reassign, renew_tokens
 
 Array = np.ndarray[Any, Any]
 
-_RELAX = np.float32(1.4)  # a third fewer passes are needed than with 1
+_ONE = np.float32(1)
+_SECOND_RELAX, _RELAX = np.float32(1.2), np.float32(1.5)  # a third fewer passes are needed than with 1
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
@@ -31,26 +32,15 @@ def log_probability(words: Array, phi: Array, theta: Array) -> float:
 
 
 @njit(cache=True, nogil=True)
-def first_pass(words: Array, counts: Array, phi: Array, c: Array, G: Array, N: Array, g: Array) -> Any:
-    """Give the entries of a document the responsibilities g_k ∝ phi_wk c_k, and N their sum; G and N come as zeros.
+def renew(words: Array, counts: Array, phi: Array, c: Array, relax: Any, G: Array, N: Array, g: Array) -> None:
+    """Renew the responsibilities of a document: g_k ∝ phi_wk (N_k - g_k + c_k), each entry's own contribution left out.
 
-    Returns the number of tokens whose word some topic can produce; the others say nothing. `g` is scratch space.
+    N follows. At the beginning both are zeros. With `relax` above 1 they go that much beyond what they find (see
+    `reassign`). `g` is scratch space.
     """
-    nothing = np.zeros(c.shape[0], dtype=np.float32)
-    length = np.float32(0)
-    for i in range(words.shape[0]):
-        x = np.float32(counts[i])
-        if reassign(phi[words[i]], c, nothing, G[i], x, np.float32(1), N, g) > 0:
-            length += x
-    return length
-
-
-@njit(cache=True, nogil=True)
-def another_pass(words: Array, counts: Array, phi: Array, c: Array, relax: Any, G: Array, N: Array, g: Array) -> None:
-    """Renew the responsibilities: g_k ∝ phi_wk (N_dk - g_k + c_k), each entry's own contribution left out.
-
-    With `relax` above 1 they go that much beyond what they find (see `reassign`).
-    """
+    if c.shape[0] <= IN_REGISTERS:
+        renew_tokens(words, counts, phi, c, relax, G, N)
+        return
     for i in range(words.shape[0]):
         reassign(phi[words[i]], c, N, G[i], np.float32(counts[i]), relax, N, g)
 
@@ -85,10 +75,15 @@ def infer(
         words, tokens, G, N = indices[begin:end], counts[begin:end], scratch[: end - begin], out[d]
         N[:] = 0
         G[:] = 0
-        length = first_pass(words, tokens, phi, c, G, N, g)
+        renew(words, tokens, phi, c, _ONE, G, N, g)
+        length = np.float32(0)  # of the words that some topic can produce; the others say nothing
+        for k in range(K):
+            length += N[k]
+        relax = _SECOND_RELAX
         for _ in range(max_iter):
             before[:] = N
-            another_pass(words, tokens, phi, c, _RELAX, G, N, g)
+            renew(words, tokens, phi, c, relax, G, N, g)
+            relax = _RELAX
             moved = np.float32(0)
             for k in range(K):
                 moved = max(moved, abs(N[k] - before[k]))

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils as untyped_cgutils
 
-from momentopic.kernels.tiles import prefetch_line
+from momentopic.kernels.tiles import pieces, prefetch_line
 
 # numba's types for these are of no use to a caller
 intrinsic: Any = extending.intrinsic
@@ -22,6 +22,8 @@ LANES = 16
 _FLOAT = ir.FloatType()
 _VECTOR = ir.VectorType(_FLOAT, LANES)
 _LINE = 16  # floats in a cache line
+_AHEAD = 4  # entries of a document: the row of a word is asked for that early
+IN_REGISTERS = 8 * LANES  # topics, of three vectors that a processor with 32 registers of this width can hold
 
 
 def padded_length(n_topics: int) -> int:
@@ -55,6 +57,31 @@ def _tree_sum(builder: Any, vector: Any) -> Any:
         low, high = (ir.Constant(index, list(range(first, first + width))) for first in (0, width))
         vector = builder.fadd(builder.shuffle_vector(vector, vector, low), builder.shuffle_vector(vector, vector, high))
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+
+
+def _pairwise_sum(builder: Any, vectors: list[Any]) -> Any:
+    """Return the sum of some vectors: neighbours added to each other until one is left."""
+    while len(vectors) > 1:
+        last = vectors[len(vectors) - len(vectors) % 2 :]
+        pairs = zip(vectors[::2], vectors[1::2], strict=False)
+        vectors = [builder.fadd(a, b) for a, b in pairs] + last
+    return vectors[0]
+
+
+def _larger(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+def _plus_product(builder: Any, total: Any, a: Any, b: Any) -> Any:
+    """Return total + a b: fused, where the machine can."""
+    return builder.fadd(total, builder.fmul(a, b, flags=("contract",)), flags=("contract",))
+
+
+def _single(builder: Any, count: Any) -> Any:
+    """Return a count, of any type, in single precision."""
+    if isinstance(count.type, ir.IntType):
+        return builder.sitofp(count, _FLOAT)
+    return count if count.type == _FLOAT else builder.fptrunc(count, _FLOAT)
 
 
 @intrinsic
@@ -205,8 +232,7 @@ def reassign(typing: Any, p: Any, c: Any, given: Any, own: Any, x: Any, relax: A
         with cgutils.for_range(builder, n_vectors) as loop:
             offset = builder.mul(loop.index, ir.Constant(length.type, LANES))
             p, c, given, own = (_load(builder, data[i], offset) for i in (0, 1, 2, 3))
-            left = builder.fsub(given, own)
-            left = builder.select(builder.fcmp_ordered(">", left, zero), left, zero)
+            left = _larger(builder, builder.fsub(given, own), zero)
             fresh = builder.fmul(p, builder.fadd(left, c))
             _store(builder, fresh, data[7], offset)
             builder.store(builder.fadd(builder.load(total), fresh), total)
@@ -220,11 +246,74 @@ def reassign(typing: Any, p: Any, c: Any, given: Any, own: Any, x: Any, relax: A
                 fresh, own, n = (_load(builder, data[i], offset) for i in (7, 3, 6))
                 way = builder.fsub(builder.fmul(fresh, scale), own)
                 fresh = builder.fadd(own, builder.fmul(relax, way))
-                fresh = builder.select(builder.fcmp_ordered(">", fresh, zero), fresh, zero)
+                fresh = _larger(builder, fresh, zero)
                 _store(builder, fresh, data[3], offset)
                 step = builder.fmul(tokens, builder.fsub(fresh, own))
                 _store(builder, builder.fadd(n, step), data[6], offset)
         return whole
+
+    return signature, generate
+
+
+@intrinsic
+def renew_tokens(typing: Any, words: Any, counts: Any, phi: Any, c: Any, relax: Any, G: Any, n: Any) -> Any:
+    """Do what `reassign` does, for the words of a document one after the other and at most IN_REGISTERS topics.
+
+    The counts of the document stay in registers from the first word to the last.
+
+    Parameters
+    ----------
+    words, counts : arrays of shape (entries,)
+    phi : float32 array of shape (M, K)
+    c, n : float32 arrays of shape (K,)
+    relax : float32
+    G : float32 array of shape (entries, K)
+        Responsibilities.
+    """
+    signature = types.void(words, counts, phi, c, types.float32, G, n)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        words, counts, phi, c, relax, G, n = pieces(context, builder, signature, args)
+        width = builder.extract_value(c.shape, 0)
+        zero, nothing = ir.Constant(_VECTOR, [0.0] * LANES), ir.Constant(_FLOAT, 0.0)
+        rest = _broadcast(builder, builder.fsub(ir.Constant(_FLOAT, 1.0), relax))
+        starts = [ir.Constant(width.type, first) for first in range(0, IN_REGISTERS, LANES)]
+        last = builder.sub(builder.extract_value(words.shape, 0), ir.Constant(width.type, 1))
+
+        def row_of(entry: Any) -> Any:
+            word = builder.sext(builder.load(builder.gep(words.data, [entry])), width.type)
+            return builder.gep(phi.data, [builder.mul(word, width)])
+
+        def renew(entry: Any, sums: list[Any]) -> None:
+            ahead = builder.add(entry, ir.Constant(width.type, _AHEAD))
+            ahead = builder.select(builder.icmp_signed("<", ahead, last), ahead, last)
+            for start in starts[: len(sums)]:
+                prefetch_line(builder, builder.gep(row_of(ahead), [start]), write=False)
+            row, place = row_of(entry), builder.gep(G.data, [builder.mul(entry, width)])
+            tokens = _broadcast(builder, _single(builder, builder.load(builder.gep(counts.data, [entry]))))
+            own = [_load(builder, place, start) for start in starts[: len(sums)]]
+            fresh = []
+            for total, start, g in zip(sums, starts, own, strict=False):
+                left = _larger(builder, builder.fsub(builder.load(total), g), zero)
+                left = builder.fadd(left, _load(builder, c.data, start))
+                fresh.append(builder.fmul(_load(builder, row, start), left))
+            whole = _tree_sum(builder, _pairwise_sum(builder, fresh))
+            possible = builder.fcmp_ordered(">", whole, nothing)
+            scale = _broadcast(builder, builder.select(possible, builder.fdiv(relax, whole), nothing))
+            for total, start, g, f in zip(sums, starts, own, fresh, strict=False):
+                new = _larger(builder, _plus_product(builder, builder.fmul(g, rest), f, scale), zero)
+                _store(builder, new, place, start)
+                builder.store(_plus_product(builder, builder.load(total), tokens, builder.fsub(new, g)), total)
+
+        # a loop for each number of vectors: registers cannot be counted through
+        for length in range(LANES, IN_REGISTERS + 1, LANES):
+            with builder.if_then(builder.icmp_signed("==", width, ir.Constant(width.type, length))):
+                places = starts[: length // LANES]
+                sums = [cgutils.alloca_once_value(builder, _load(builder, n.data, start)) for start in places]
+                with cgutils.for_range(builder, builder.extract_value(words.shape, 0)) as loop:
+                    renew(loop.index, sums)
+                for start, total in zip(places, sums, strict=True):
+                    _store(builder, builder.load(total), n.data, start)
 
     return signature, generate
 
@@ -255,8 +344,7 @@ def exchange(
         smoothing, tokens = _broadcast(builder, args[3]), _broadcast(builder, args[6])
 
         def without(counts: Any, own: Any) -> Any:
-            left = builder.fsub(counts, own)
-            return builder.select(builder.fcmp_ordered(">", left, zero), left, zero)
+            return _larger(builder, builder.fsub(counts, own), zero)
 
         total = cgutils.alloca_once_value(builder, zero)
         with cgutils.for_range(builder, n_vectors) as loop:
