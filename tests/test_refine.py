@@ -30,7 +30,12 @@ def started(corpus, seed=0, first_word=0, keep=True):
     phi[:, :K] = topics.T
     alpha = np.zeros(WIDTH, dtype=np.float32)
     alpha[:K] = [0.3, 0.5, 0.2]
-    (counts,), state = blocks.start_block(corpus.block(0), first_word, phi, alpha, 0, keep, 1)
+    (totals,), state = blocks.start_block(corpus.block(0), first_word, phi, alpha, 0, keep, 1)
+    counts = np.zeros_like(phi)
+    for first, end in ((first_word, len(phi)), (0, first_word)):
+        words = blocks.WordCounts(first, counts[first:end])
+        _, state, _ = blocks.count_block(corpus.block(0), state, words)
+    np.testing.assert_allclose(totals, counts.sum(axis=0), rtol=1e-3 if keep else 0)
     return counts, state, topics, alpha
 
 

@@ -49,22 +49,29 @@ def within_limit(model: DiscreteICA, corpus: Corpus, engine: Engine) -> Engine:
     return less
 
 
+def start_of(model: DiscreteICA, solution: Solution, seed: int) -> Refined:
+    """Return what a refinement starts from: as many topics as the model asks for."""
+    # single precision is what collapsed refinement knows them in: they are in memory as long as it takes
+    dtype = np.float32 if model.refine == "collapsed" else np.float64
+    topics = split_topics(solution.D.T, model.n_components, seed, dtype)
+    return Refined(topics, np.resize(solution.concentration, model.n_components), 0.0, 0, 0, True)
+
+
 def refined(
     model: DiscreteICA,
     corpus: Corpus,
-    solution: Solution,
+    start: Refined,
     engine: Engine,
     seed: int,
     steps: Steps,
     checkpoint: Checkpoint | None = None,
 ) -> Refined:
-    """Return what the refinement that the model asks for makes of a moment solution."""
-    topics = split_topics(solution.D.T, model.n_components, seed)
+    """Return what the refinement that the model asks for makes of its start."""
     if model.refine == "collapsed":
         at_rest = movement_at_rest(corpus.tokens, model.n_components)
         return refine_collapsed(
             corpus,
-            topics,
+            start.topics,
             engine,
             n_sweeps=model.n_sweeps,
             smoothing=model.smoothing,
@@ -73,8 +80,6 @@ def refined(
             callback=lambda n, moved: steps.settling(n, moved, at_rest),
             checkpoint=checkpoint,
         )
-    c = np.resize(solution.concentration, model.n_components)
-    start = Refined(topics, c, 0.0, 0, 0, True)
     found = variational_lda(corpus, init=start, engine=engine, callback=steps.sweep, checkpoint=checkpoint)
     return Refined(found.topics, found.concentration, 0.0, found.n_iter, 0, found.converged)
 

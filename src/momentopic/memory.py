@@ -102,11 +102,12 @@ def refinement_bytes(corpus: Corpus, K: int, n_threads: int, refine: str, n_swee
     if draws_tokens(corpus, n_sweeps):
         passes = passes_of_first_round(tokens, N, K)
         # in the first round with the words of the tokens that take part, where these are not all
-        of_tokens = int(tokens * (4 if passes == 1 else max(4, 12 / passes)))
+        of_tokens = int(tokens * (2 if passes == 1 else max(2, 10 / passes)))
     else:
         of_tokens = 4 * width * corpus.nonzeros
     states = N * (4 * width + 5 * 8) + of_tokens
-    words = 4 * M * width * (2 * n_threads + 3) + 8 * M * K * 6
+    # the start, the counts, their sums over samples, two means of these, and one more in passing
+    words = 4 * M * width * 6
     parts = corpus.divided(number_of_parts(tokens, N))
     return _held(corpus) + states + words + n_threads * parts.block_memory
 

@@ -20,7 +20,7 @@ from momentopic.corpus.blocks import Corpus
 from momentopic.corpus.frames import is_texts
 from momentopic.engine import get_engine
 from momentopic.engine.states import check_keeps_states
-from momentopic.fitting import engine_of, refined, solved, within_limit
+from momentopic.fitting import engine_of, refined, solved, start_of, within_limit
 from momentopic.moments import Moments, dica_moments, lda_moments
 from momentopic.moments.groups import check_groups
 from momentopic.partial import PartialFit, seed_of
@@ -231,7 +231,9 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
             better = None
             if self.refine is not None:
                 with steps.step("refinement"):
-                    better = refined(self, corpus, solution, engine, seed, steps, checkpoint)
+                    start = start_of(self, solution, seed)
+                    solution = solution.without_words()
+                    better = refined(self, corpus, start, engine, seed, steps, checkpoint)
             self._keep(solution, better, moments.mean_length)
             with steps.step("confidence") if self._evidence is not None else contextlib.nullcontext():
                 self._keep_stability(steps)
@@ -382,7 +384,6 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         return documents.proportions(corpus, self.components_, self.concentration_, get_engine(self.engine, corpus))
 
     def _keep(self, solution: Solution, refined: Refined | None, mean_length: float) -> None:
-        self.components_ = np.ascontiguousarray(solution.D.T)
         self.concentration_ = solution.concentration
         self.rate_ = solution.rate
         for name in ("intensity_mean_", "intensity_variance_", "intensity_third_cumulant_", "stability_"):
@@ -397,7 +398,9 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         self.eigenvalues_ = solution.whitening.eigenvalues
         self.n_iter_ = solution.diagonalization.n_sweeps
         self.converged_ = bool(solution.whitening.converged and solution.diagonalization.converged)
-        if refined is not None:
+        if refined is None:
+            self.components_ = np.ascontiguousarray(solution.D.T)
+        else:
             order = np.argsort(-refined.concentration, kind="stable")
             self.components_ = np.ascontiguousarray(refined.topics[order])
             self.concentration_ = refined.concentration[order]

@@ -318,7 +318,7 @@ def _found(
         refined = None
         if refine is not None:
             with steps.step(f"refinement of {k} topics"):
-                refined = fitting.refined(model, corpus, solution, watched, seed, steps)
+                refined = fitting.refined(model, corpus, fitting.start_of(model, solution, seed), watched, seed, steps)
         remember_documents(model, corpus)
         model._keep(solution, refined, moments.mean_length)
         models[k] = model._finished(corpus, dict(steps.seconds))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -56,6 +56,10 @@ class Solution:
     diagonalization: Diagonalization
     Z: FloatArray
     groups: GroupMoments | None = None
+
+    def without_words(self) -> Solution:
+        """Return this solution without its arrays over words, which take much memory where there are many."""
+        return replace(self, D=self.D[:0].copy(), whitening=self.whitening.without_words())
 
 
 class _Diagonalized(NamedTuple):

@@ -65,7 +65,7 @@ class DeviceState:
 
     chunks: list[ChunkState]
     boundaries: Any  # of the parts of the words; None before the first turn
-    F: Any  # words x width: how often each word has each topic
+    F: Any  # words x width: how often each word has each topic; None before it is known here
     change: Any
 
 
@@ -115,9 +115,9 @@ def start(
             ),
         )  # fmt: skip
         states.append(state)
-    held = DeviceState(states, None, None, None)
-    found = counts[:, : phi.shape[1]].astype(cp.float32).get()
-    return (found,), [held] * corpus.n_blocks
+    held = DeviceState(states, None, counts.astype(cp.float32), None)
+    totals = counts[:, : phi.shape[1]].sum(axis=0, dtype=cp.float64).get()
+    return (totals,), [held] * corpus.n_blocks
 
 
 def uploaded(corpus: Corpus, device: DeviceCorpus, states: list[BlockState], K: int) -> DeviceState:
@@ -150,20 +150,9 @@ def sampled_turn(
     """Do a turn of a Gibbs sweep; return what it adds to the totals of the topics, and the counts of the words."""
     length = len(alpha)
     width = state.chunks[0].N.shape[1]
-    if state.F is None or not isinstance(words[0].counts, cp.ndarray):
+    if not isinstance(words[0].counts, cp.ndarray):
         state.F = padded(np.concatenate([np.asarray(part.counts) for part in words]), width)
-        state.change = cp.zeros(state.F.shape, dtype=cp.int32)
-        state.boundaries = cp.asarray([part.first for part in words] + [len(state.F)], dtype=cp.int32)
-        for held in state.chunks:
-            kernel("seek")(
-                (-(-held.chunk.n_docs // _THREADS),),
-                (_THREADS,),
-                (
-                    *_rows(held.chunk), held.first_token, held.block_of, state.boundaries, held.entry, held.token,
-                    np.int64(held.chunk.n_docs),
-                ),
-            )  # fmt: skip
-        words = _parts(state, words, length)
+        words = counted(state, words)
     wide_scale, wide_alpha = padded(scale, width), padded(alpha, width)
     for held in state.chunks:
         n = held.chunk.n_docs
@@ -182,9 +171,22 @@ def sampled_turn(
     return (total[:length].get().astype(np.float32),), words
 
 
-def _parts(state: DeviceState, words: list[WordCounts], length: int) -> list[WordCounts]:
-    """Return the parts of the words' counts as they lie on the device."""
-    return [WordCounts(part.first, state.F[part.first : part.first + len(part.counts), :length]) for part in words]
+def counted(state: DeviceState, words: list[WordCounts]) -> list[WordCounts]:
+    """Return the parts of the words' counts as they lie on the device; before the first turn, make ready for it."""
+    if state.boundaries is None:
+        state.change = cp.zeros(state.F.shape, dtype=cp.int32)
+        state.boundaries = cp.asarray([part.first for part in words] + [len(state.F)], dtype=cp.int32)
+        for held in state.chunks:
+            kernel("seek")(
+                (-(-held.chunk.n_docs // _THREADS),),
+                (_THREADS,),
+                (
+                    *_rows(held.chunk), held.first_token, held.block_of, state.boundaries, held.entry, held.token,
+                    np.int64(held.chunk.n_docs),
+                ),
+            )  # fmt: skip
+    ranges = [(part.first, *part.counts.shape) for part in words]
+    return [WordCounts(first, state.F[first : first + n_words, :length]) for first, n_words, length in ranges]
 
 
 def prior_sums(state: DeviceState, c: Any) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ from momentopic.engine.base import BlockFunction, P, Partial, S, Words
 from momentopic.engine.threads import ThreadEngine
 from momentopic.moments import sums
 from momentopic.moments.triples import packed
-from momentopic.refine.blocks import prior_block, sampled_block, start_block, taking_part
+from momentopic.refine.blocks import count_block, prior_block, sampled_block, start_block, taking_part
 
 _PART_OF_MEMORY = 0.5  # of what is free on the device, for the documents
 
@@ -96,8 +96,8 @@ class CudaEngine(ThreadEngine):
             from momentopic.cuda import sweeps
 
             if self._sweeps_fit(corpus, args[0].shape[1]):
-                counts, held = sweeps.start(corpus, self._on_device(corpus), *args[:-2])
-                return counts, held  # type: ignore[return-value]
+                totals, held = sweeps.start(corpus, self._on_device(corpus), *args[:-2])
+                return totals, held  # type: ignore[return-value]
         if function is prior_block and states and _is_on_device(states[0]):
             from momentopic.cuda import sweeps
 
@@ -115,6 +115,12 @@ class CudaEngine(ThreadEngine):
         **kwargs: Any,
     ) -> tuple[Partial, list[S], list[Words]]:
         """Let each block work on its own part of an array over words; see `Engine.turn`."""
+        if function is count_block and _is_on_device(states[0]):
+            from momentopic.cuda import sweeps
+
+            on_device: Any = states[0]
+            there: Any = words
+            return (), states, sweeps.counted(on_device, there)  # type: ignore[return-value]
         if function is sampled_block:
             from momentopic.cuda import sweeps
 

@@ -49,17 +49,12 @@ def start(
     n_passes: int,
     G: Array,
     N: Array,
-    out: Array,
 ) -> None:
-    """Infer the documents under fixed topics: responsibilities G (entries x K), N (documents x K), word counts out."""
+    """Infer the documents under fixed topics: responsibilities G (entries x K), N (documents x K)."""
     scratch = np.empty(alpha.shape[0], dtype=np.float32)
     for d in range(indptr.shape[0] - 1):
         begin, end = indptr[d], indptr[d + 1]
         infer(indices[begin:end], counts[begin:end], phi, alpha, n_passes, G[begin:end], N[d], scratch)
-        for e in range(begin, end):
-            o, g, x = out[indices[e]], G[e], np.float32(counts[e])
-            for k in range(alpha.shape[0]):
-                o[k] += x * g[k]
 
 
 @njit(cache=True, nogil=True)
@@ -74,7 +69,6 @@ def start_drawn(
     z: Array,
     first_token: Array,
     N: Array,
-    out: Array,
 ) -> None:
     """Infer the documents under fixed topics and draw from the result at once: responsibilities are not kept."""
     scratch = np.empty(alpha.shape[0], dtype=np.float32)
@@ -82,11 +76,11 @@ def start_drawn(
         begin, end = indptr[d], indptr[d + 1]
         G = np.zeros((end - begin, alpha.shape[0]), dtype=np.float32)
         infer(indices[begin:end], counts[begin:end], phi, alpha, n_passes, G, N[d], scratch)
-        state[d] = draw(indices[begin:end], counts[begin:end], G, state[d], z, first_token[d], N[d], out)
+        state[d] = draw(indices[begin:end], counts[begin:end], G, state[d], z, first_token[d], N[d])
 
 
 @njit(cache=True, nogil=True)
-def draw(words: Array, counts: Array, G: Array, stream: Any, z: Array, first_token: int, n: Array, out: Array) -> Any:
+def draw(words: Array, counts: Array, G: Array, stream: Any, z: Array, first_token: int, n: Array) -> Any:
     """Draw the topics z of a document's tokens from its responsibilities; return the random stream as it is then."""
     n[:] = _NOTHING
     t = first_token
@@ -103,9 +97,54 @@ def draw(words: Array, counts: Array, G: Array, stream: Any, z: Array, first_tok
                         break
             z[t] = new
             n[new] += _ONE
-            out[words[e], new] += _ONE
             t += 1
     return stream
+
+
+@njit(cache=True, nogil=True)
+def count_expected(
+    indptr: Array, indices: Array, counts: Array, entry: Array, first_word: int, G: Array, out: Array
+) -> None:
+    """Add how often some consecutive words have each topic, as the responsibilities say, to `out` (words x K).
+
+    `entry` and `first_word` are as in `expected_sweep`.
+    """
+    end_word = first_word + out.shape[0]
+    for d in range(indptr.shape[0] - 1):
+        e = indptr[d] if first_word == 0 else entry[d]
+        while e < indptr[d + 1] and indices[e] < end_word:
+            o, g, x = out[indices[e] - first_word], G[e], np.float32(counts[e])
+            for k in range(out.shape[1]):
+                o[k] += x * g[k]
+            e += 1
+        entry[d] = e
+
+
+@njit(cache=True, nogil=True)
+def count_drawn(
+    indptr: Array,
+    indices: Array,
+    counts: Array,
+    entry: Array,
+    token: Array,
+    first_word: int,
+    z: Array,
+    first_token: Array,
+    out: Array,
+) -> None:
+    """Add how often some consecutive words have each topic, as drawn, to `out` (words x K); as in `sampled_sweep`."""
+    end_word = first_word + out.shape[0]
+    for d in range(indptr.shape[0] - 1):
+        e, t = entry[d], token[d]
+        if first_word == 0:
+            e, t = indptr[d], first_token[d]
+        while e < indptr[d + 1] and indices[e] < end_word:
+            o = out[indices[e] - first_word]
+            for _ in range(counts[e]):
+                o[z[t]] += _ONE
+                t += 1
+            e += 1
+        entry[d], token[d] = e, t
 
 
 @njit(cache=True, nogil=True)

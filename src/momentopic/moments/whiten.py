@@ -52,6 +52,11 @@ class Whitening:
     n_products: int
     converged: bool
 
+    def without_words(self) -> Whitening:
+        """Return what is known of the eigenvalues alone."""
+        nothing = np.empty((0, 0))
+        return Whitening(nothing, nothing, self.eigenvalues, self.residuals, self.n_products, self.converged)
+
     def corner(self, k: int) -> Whitening:
         """Return the whitening for the first k <= K directions, sharing the arrays of this one."""
         if not 1 <= k <= len(self.eigenvalues):

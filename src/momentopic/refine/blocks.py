@@ -37,7 +37,7 @@ class BlockState:
         The entry and the token of each document that come next, and its first token.
     G : float32 array of shape (entries, padded K)
         Responsibilities, in expected sweeps.
-    z : int32 array of shape (tokens,)
+    z : uint16 array of shape (tokens,)
         Topics, in sampled sweeps.
     indptr, indices, counts : arrays
         The rows that take part, where these are not all tokens of the block.
@@ -67,7 +67,8 @@ def start_block(
     """Infer the documents under the starting topics; keep their responsibilities, or draw from them at once.
 
     `first_word` is the state of a block at the beginning: the first of the words that it holds in turn 0. Of the
-    tokens, one in `one_in` takes part.
+    tokens, one in `one_in` takes part. Returns the tokens of each topic; those of the words are counted by
+    `count_block`, turn by turn, so that there is no array over words and topics for each block.
     """
     width = len(alpha)
     seeds = np.random.SeedSequence([random_state, block.first]).generate_state(block.n_docs, np.uint64)
@@ -80,16 +81,24 @@ def start_block(
     state = BlockState(np.zeros((block.n_docs, width), dtype=np.float32), seeds, entry, token, first_token)
     if one_in > 1:
         state.indptr, state.indices, state.counts = rows
-    counts = np.zeros_like(phi)
     if keep:
         state.G = np.zeros((len(part.indices), width), dtype=np.float32)
-        kernels.collapsed.start(*rows, phi, alpha, START_PASSES, state.G, state.N, counts)
+        kernels.collapsed.start(*rows, phi, alpha, START_PASSES, state.G, state.N)
     else:
-        state.z = np.empty(int(ends[-1]), dtype=np.int32)
-        kernels.collapsed.start_drawn(
-            *rows, phi, alpha, START_PASSES, state.random, state.z, first_token, state.N, counts
-        )
-    return (counts,), state
+        state.z = np.empty(int(ends[-1]), dtype=np.uint16)
+        kernels.collapsed.start_drawn(*rows, phi, alpha, START_PASSES, state.random, state.z, first_token, state.N)
+    return (state.N.sum(axis=0, dtype=np.float64),), state
+
+
+def count_block(block: Block, state: BlockState, words: WordCounts) -> tuple[tuple[Any, ...], BlockState, WordCounts]:
+    """Add the topics of some words in a block to their counts."""
+    rows = state.rows(block)
+    if state.z is None:
+        kernels.collapsed.count_expected(*rows, state.entry, words.first, state.G, words.counts)
+    else:
+        of_tokens = (state.entry, state.token, words.first, state.z, state.first_token)
+        kernels.collapsed.count_drawn(*rows, *of_tokens, words.counts)
+    return (), state, words
 
 
 def thinned(block: Block, streams: Any, one_in: int) -> Block:

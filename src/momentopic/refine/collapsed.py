@@ -29,14 +29,14 @@ from momentopic.checkpoint import Checkpoint
 from momentopic.corpus.blocks import Corpus
 from momentopic.engine.base import Engine
 from momentopic.engine.blas import single_threaded_blas
-from momentopic.refine.blocks import WordCounts, expected_block, prior_block, sampled_block, start_block
+from momentopic.refine.blocks import WordCounts, count_block, expected_block, prior_block, sampled_block, start_block
 from momentopic.refine.parts import (
     draws_tokens,
-    in_lines,
     number_of_parts,
     padded_width,
     passes_of_first_round,
     word_boundaries,
+    zeros_in_lines,
 )
 from momentopic.refine.prior import CountHistogram, concentration_steps, smoothing_steps
 from momentopic.refine.refined import Refined
@@ -62,7 +62,7 @@ _LEAST_STEPS, _STEPS = 4, 3  # before the sweeps may end by themselves; in a giv
 _WORDS = 8192
 _LAST_STEPS = 100  # of the fixed point for the concentration, at the end
 _CHECK_EVERY = 20
-_FORM = 4  # of the state in a checkpoint: one of another form is not taken up
+_FORM = 5  # of the state in a checkpoint: one of another form is not taken up
 
 
 def refine_collapsed(
@@ -231,7 +231,7 @@ class _Run:
             arrays = {"sums": np.concatenate(done.sums), "earlier": done.earlier}
         save_run(self.checkpoint, self, values, arrays, sample=self.sample, form=_FORM)
 
-    def start(self, topics: FloatArray, random_state: int, background: float | None = None) -> None:
+    def start(self, topics: Any, random_state: int, background: float | None = None) -> None:
         """Infer all documents under the topics that the refinement starts from; draw from the result, or keep it."""
         if background is None:
             background = _BACKGROUND_SAMPLED if self.sample else _BACKGROUND
@@ -240,17 +240,19 @@ class _Run:
             some = slice(first, first + _WORDS)
             phi[some, : self.K] = ((1 - background) * topics[:, some] + background * self.frequencies[some]).T
         firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
-        (counts,), self.states = self.engine.update(
+        (totals,), self.states = self.engine.update(
             start_block, self.corpus, firsts, phi, self.padded(self.alpha), random_state, not self.sample, self.passes
         )
-        self.take(counts)
+        self.totals = totals[: self.K]
+        del phi  # before there are counts
+        self.take(zeros_in_lines(len(self.seen), padded_width(self.K)))
+        for turn in range(len(self.words)):
+            _, self.states, self.words = self.engine.turn(count_block, self.corpus, self.states, self.words, turn)
 
     def take(self, counts: Any) -> None:
         """Divide the counts of the words into parts."""
-        counts = in_lines(counts)
         ranges = zip(self.boundaries[:-1], self.boundaries[1:], strict=True)
         self.words = [WordCounts(int(first), counts[first:end]) for first, end in ranges]
-        self.totals = counts[:, : self.K].sum(axis=0, dtype=np.float64)
 
     def counts(self) -> Any:
         """Return how often each word has each topic."""
@@ -258,13 +260,15 @@ class _Run:
 
     def topics(self, counts: Any) -> FloatArray:
         """Return the topics (K x M) that smoothed counts give; words that do not occur have probability 0."""
-        smoothed = _on_host(counts).astype(np.float64)
-        # a count that went down to 0 in small steps may have ended just below it
-        np.maximum(smoothed, 0, out=smoothed)
-        smoothed += self.eta
-        smoothed *= self.seen[:, None]
-        smoothed /= smoothed.sum(axis=0)
-        return np.ascontiguousarray(smoothed.T)
+        counts = _on_host(counts)
+        topics = np.empty((self.K, len(counts)))
+        for first in range(0, len(counts), _WORDS):  # some at a time, as in `start`
+            some = slice(first, first + _WORDS)
+            # a count that went down to 0 in small steps may have ended just below it
+            smoothed = np.maximum(counts[some], 0, dtype=np.float64) + self.eta
+            topics[:, some] = (smoothed * self.seen[some, None]).T
+        topics /= topics.sum(axis=1, keepdims=True)
+        return topics
 
     def padded(self, values: FloatArray) -> Any:
         padded = np.zeros(padded_width(self.K), dtype=np.float32)
@@ -329,6 +333,7 @@ class _Run:
                 break
             self.keep()
         concentration = concentration_steps(self.alpha, self.topics_of_documents(), self.lengths, _LAST_STEPS)
+        self.release(done)
         return Refined(self.mean(done), concentration, self.eta, 0, done.n, done.moved < tol)
 
     def nothing_sampled(self, n: int = 0) -> _Sampling:
@@ -337,13 +342,18 @@ class _Run:
 
     def begin_again(self, done: _Sampling, random_state: int) -> _Sampling:
         """Draw all tokens anew under the topics that the samples give, softened again."""
-        topics = self.mean(done)
+        self.release(done)
+        topics = self.mean(done).astype(np.float32)
         background = _BACKGROUND_AGAIN if self.passes == 1 else _BACKGROUND_OF_PART
-        self.states, self.words, done.sums, done.earlier = [], [], [], None  # before there are others
+        done.sums = []
         self.divide(1)
         self.alpha, self.eta = self.flat_prior()
         self.start(topics, random_state + 1, background)
         return self.nothing_sampled(done.n)
+
+    def release(self, done: _Sampling) -> None:
+        """Let go of what the mean of the samples does not need: it takes much memory, and more is to come."""
+        self.states, self.words, done.earlier = [], [], None
 
     def take_sample(self, done: _Sampling) -> None:
         """Add the counts as they are to the sums."""
@@ -363,7 +373,8 @@ class _Run:
         mean[~self.seen] = 0
         mean /= mean.sum(axis=0)
         if done.earlier is not None:
-            done.moved = float(abs(mean - done.earlier).sum() / (2 * self.K))
+            difference = np.subtract(mean, done.earlier, out=done.earlier)
+            done.moved = float(np.abs(difference, out=difference).sum() / (2 * self.K))
         done.earlier = mean
 
     def mean(self, done: _Sampling) -> FloatArray:

@@ -66,5 +66,6 @@ def folded_block(block: Block, phi: Any, alpha: Any) -> tuple[FloatArray]:
         G = np.zeros((entries.stop - entries.start, len(alpha)), dtype=np.float32)
         N = np.zeros((len(ends) - 1, len(alpha)), dtype=np.float32)
         rows = (ends - ends[0], block.indices[entries], block.counts[entries])
-        kernels.collapsed.start(*rows, phi, alpha, _PASSES, G, N, counts)
+        kernels.collapsed.start(*rows, phi, alpha, _PASSES, G, N)
+        kernels.collapsed.count_expected(*rows, np.empty(len(N), dtype=np.int64), 0, G, counts)
     return (counts.astype(np.float64),)

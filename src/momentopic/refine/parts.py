@@ -61,10 +61,8 @@ def padded_width(K: int) -> int:
     return width
 
 
-def in_lines(counts: Any) -> Any:
+def zeros_in_lines(n_words: int, width: int) -> Any:
     """Return an array over words and topics whose rows begin with a cache line, as vectors are read fastest."""
-    space = np.empty(counts.size + _LINE, dtype=np.float32)
+    space = np.zeros(n_words * width + _LINE, dtype=np.float32)
     first = -(space.ctypes.data // space.itemsize) % _LINE
-    aligned = space[first : first + counts.size].reshape(counts.shape)
-    aligned[:] = counts
-    return aligned
+    return space[first : first + n_words * width].reshape(n_words, width)

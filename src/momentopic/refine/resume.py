@@ -8,6 +8,7 @@ import numpy as np
 
 from momentopic.checkpoint import Checkpoint, Stage
 from momentopic.refine.blocks import BlockState
+from momentopic.refine.parts import zeros_in_lines
 
 STAGE = "refinement"
 _FIELDS = ("N", "random", "entry", "token", "first_token", "G", "z", "indptr", "indices", "counts")
@@ -46,7 +47,9 @@ def restore_run(run: Any, saved: Stage) -> dict[str, Any]:
             _, i, field = name.split(".")
             states.setdefault(int(i), {})[field] = array
     run.states = [BlockState(**states[i]) for i in range(len(states))]
-    run.take(saved.arrays["words"])
+    words = zeros_in_lines(*saved.arrays["words"].shape)
+    words[:] = saved.arrays["words"]
+    run.take(words)
     run.totals, run.alpha = saved.arrays["totals"], saved.arrays["alpha"]
     run.eta, run.n_done = saved.values["eta"], saved.values["n_done"]
     return {name.removeprefix("phase."): a for name, a in saved.arrays.items() if name.startswith("phase.")}

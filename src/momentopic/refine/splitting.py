@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from momentopic._types import FloatArray
 
 
-def split_topics(topics: FloatArray, K: int, random_state: int = 0) -> FloatArray:
+def split_topics(topics: FloatArray, K: int, random_state: int = 0, dtype: Any = np.float64) -> Any:
     """Return K topics: the given ones and, where they are fewer, random halves of the first ones.
 
     Parameters
@@ -16,6 +18,8 @@ def split_topics(topics: FloatArray, K: int, random_state: int = 0) -> FloatArra
         Rows are probability vectors, the most prominent first.
     K : int
     random_state : int
+    dtype : dtype
+        Of the result.
 
     Returns
     -------
@@ -28,7 +32,8 @@ def split_topics(topics: FloatArray, K: int, random_state: int = 0) -> FloatArra
         share = rng.beta(0.5, 0.5, size=topics.shape[1])
         parts.append(parts[i] * share)
         parts[i] = parts[i] * (1 - share)
-    rows = np.array(parts)
-    totals = rows.sum(axis=1, keepdims=True)
-    rows = np.where(totals > 0, rows / np.where(totals > 0, totals, 1.0), 1 / topics.shape[1])
+    rows = np.array(parts, dtype=dtype)
+    totals = rows.sum(axis=1, keepdims=True, dtype=np.float64)
+    rows[~(totals[:, 0] > 0)] = 1.0
+    rows /= np.where(totals > 0, totals, topics.shape[1]).astype(dtype)
     return rows
