@@ -30,7 +30,7 @@ def started(corpus, seed=0, first_word=0, keep=True):
     phi[:, :K] = topics.T
     alpha = np.zeros(WIDTH, dtype=np.float32)
     alpha[:K] = [0.3, 0.5, 0.2]
-    (totals,), state = blocks.start_block(corpus.block(0), first_word, phi, alpha, 0, keep, 1)
+    (totals,), state = blocks.start_block(corpus.block(0), first_word, phi, alpha, 0, 3, keep, 1)
     counts = np.zeros_like(phi)
     for first, end in ((first_word, len(phi)), (0, first_word)):
         words = blocks.WordCounts(first, counts[first:end])
@@ -311,6 +311,12 @@ def test_large_corpora_begin_with_a_part_of_the_tokens():
     assert parts.passes_of_first_round(2e6, 16_000, 100) == 2  # short documents
     assert parts.passes_of_first_round(1.5e6, 1500, 100) == 3
     assert parts.passes_of_first_round(1e9, 100_000, 10) == 8
+
+
+def test_how_much_the_first_draws_make_of_the_moments():
+    assert parts.passes_of_start(1, 100, 50) == 3  # all tokens
+    assert parts.passes_of_start(5, 2000, 50) == 1  # 40 documents to a topic
+    assert parts.passes_of_start(5, 17_000, 100) == 3
 
 
 def test_a_part_of_the_tokens_and_then_all(planted):

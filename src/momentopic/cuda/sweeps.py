@@ -16,7 +16,7 @@ from scipy.special import digamma
 
 from momentopic.corpus.blocks import Corpus
 from momentopic.cuda.device import Chunk, DeviceCorpus, kernel
-from momentopic.refine.blocks import START_PASSES, BlockState, WordCounts
+from momentopic.refine.blocks import BlockState, WordCounts
 from momentopic.refine.prior import BINS
 
 _THREADS = 128
@@ -81,7 +81,7 @@ def _documents(corpus: Corpus, device: DeviceCorpus) -> list[tuple[Chunk, Any, A
 
 
 def start(
-    corpus: Corpus, device: DeviceCorpus, phi: Any, alpha: Any, random_state: int
+    corpus: Corpus, device: DeviceCorpus, phi: Any, alpha: Any, random_state: int, n_passes: int
 ) -> tuple[tuple[Any], list[DeviceState]]:
     """Infer all documents under fixed topics and draw from the result; as `start_block`, which keeps nothing."""
     width = width_of(phi.shape[1])
@@ -110,7 +110,7 @@ def start(
             (-(-n * _WARP // _THREADS),),
             (_THREADS,),
             (
-                *_rows(chunk), state.first_token, wide, prior, np.int32(START_PASSES), state.random, state.z, state.N,
+                *_rows(chunk), state.first_token, wide, prior, np.int32(n_passes), state.random, state.z, state.N,
                 counts, np.int64(n),
             ),
         )  # fmt: skip

@@ -13,8 +13,6 @@ from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Block, Corpus
 from momentopic.refine.prior import histogram
 
-START_PASSES = 3
-
 
 class WordCounts(NamedTuple):
     """How often each of some consecutive words has each topic."""
@@ -62,13 +60,14 @@ class BlockState:
 
 
 def start_block(
-    block: Block, first_word: int, phi: Any, alpha: Any, random_state: int, keep: bool, one_in: int
+    block: Block, first_word: int, phi: Any, alpha: Any, random_state: int, n_passes: int, keep: bool, one_in: int
 ) -> tuple[tuple[Any, ...], BlockState]:
     """Infer the documents under the starting topics; keep their responsibilities, or draw from them at once.
 
-    `first_word` is the state of a block at the beginning: the first of the words that it holds in turn 0. Of the
-    tokens, one in `one_in` takes part. Returns the tokens of each topic; those of the words are counted by
-    `count_block`, turn by turn, so that there is no array over words and topics for each block.
+    `first_word` is the state of a block at the beginning: the first of the words that it holds in turn 0. The
+    documents are gone over `n_passes` times. Of the tokens, one in `one_in` takes part. Returns the tokens of each
+    topic; those of the words are counted by `count_block`, turn by turn, so that there is no array over words and
+    topics for each block.
     """
     width = len(alpha)
     seeds = np.random.SeedSequence([random_state, block.first]).generate_state(block.n_docs, np.uint64)
@@ -83,10 +82,10 @@ def start_block(
         state.indptr, state.indices, state.counts = rows
     if keep:
         state.G = np.zeros((len(part.indices), width), dtype=np.float32)
-        kernels.collapsed.start(*rows, phi, alpha, START_PASSES, state.G, state.N)
+        kernels.collapsed.start(*rows, phi, alpha, n_passes, state.G, state.N)
     else:
         state.z = np.empty(int(ends[-1]), dtype=np.uint16)
-        kernels.collapsed.start_drawn(*rows, phi, alpha, START_PASSES, state.random, state.z, first_token, state.N)
+        kernels.collapsed.start_drawn(*rows, phi, alpha, n_passes, state.random, state.z, first_token, state.N)
     return (state.N.sum(axis=0, dtype=np.float64),), state
 
 

@@ -35,6 +35,7 @@ from momentopic.refine.parts import (
     number_of_parts,
     padded_width,
     passes_of_first_round,
+    passes_of_start,
     word_boundaries,
     zeros_in_lines,
 )
@@ -241,7 +242,15 @@ class _Run:
             phi[some, : self.K] = ((1 - background) * topics[:, some] + background * self.frequencies[some]).T
         firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
         (totals,), self.states = self.engine.update(
-            start_block, self.corpus, firsts, phi, self.padded(self.alpha), random_state, not self.sample, self.passes
+            start_block,
+            self.corpus,
+            firsts,
+            phi,
+            self.padded(self.alpha),
+            random_state,
+            passes_of_start(self.passes, self.corpus.shape[0], self.K),
+            not self.sample,
+            self.passes,
         )
         self.totals = totals[: self.K]
         del phi  # before there are counts

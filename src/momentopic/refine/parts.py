@@ -16,6 +16,8 @@ _TOKENS_PER_PART = 32768  # of the documents' parts times the words' parts: enou
 # what the first round of sampled sweeps has of a topic and of a document, at least, where it has not all tokens
 _TOKENS_OF_TOPIC, _TOKENS_OF_DOCUMENT = 5000, 60
 _MOST_PASSES = 8
+_PASSES = 3  # of the inference that tokens are first drawn from
+_DOCUMENTS_OF_TOPIC = 50  # below which it goes over the documents once, if the first round has a part of their tokens
 _LINE = 16  # floats in a cache line
 
 
@@ -32,6 +34,15 @@ def passes_of_first_round(n_tokens: float, n_docs: int, K: int) -> int:
     """
     passes = min(n_tokens / (_TOKENS_OF_TOPIC * K), n_tokens / (_TOKENS_OF_DOCUMENT * n_docs), _MOST_PASSES)
     return max(int(passes), 1)
+
+
+def passes_of_start(passes: int, n_docs: int, K: int) -> int:
+    """Return how often the inference that tokens are first drawn from goes over the documents.
+
+    The more often, the more it makes of the topics that it is given. With few documents to a topic the moments say
+    little, and a round that goes over a part of the tokens `passes` times finds better topics by itself.
+    """
+    return 1 if passes > 1 and n_docs < _DOCUMENTS_OF_TOPIC * K else _PASSES
 
 
 def number_of_parts(n_tokens: float, n_docs: int) -> int:
