@@ -16,7 +16,7 @@ from momentopic.memory import limited, most_threads, parse_size
 from momentopic.moments import Moments
 from momentopic.progress import Steps
 from momentopic.refine import Refined, refine_collapsed, split_topics, variational_lda
-from momentopic.refine.collapsed import movement_at_rest
+from momentopic.refine.parts import movement_at_rest
 from momentopic.solve import Solution, solve
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def refined(
 ) -> Refined:
     """Return what the refinement that the model asks for makes of its start."""
     if model.refine == "collapsed":
-        at_rest = movement_at_rest(corpus.tokens, model.n_components)
+        at_rest = movement_at_rest(corpus.tokens, corpus.shape[0], model.n_components)
         return refine_collapsed(
             corpus,
             start.topics,

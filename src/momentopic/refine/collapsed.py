@@ -31,11 +31,14 @@ from momentopic.engine.base import Engine
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.refine.blocks import WordCounts, count_block, expected_block, prior_block, sampled_block, start_block
 from momentopic.refine.parts import (
+    Start,
     draws_tokens,
+    first_start,
+    movement_at_rest,
     number_of_parts,
     padded_width,
     passes_of_first_round,
-    passes_of_start,
+    second_start,
     word_boundaries,
     zeros_in_lines,
 )
@@ -43,9 +46,7 @@ from momentopic.refine.prior import CountHistogram, concentration_steps, smoothi
 from momentopic.refine.refined import Refined
 from momentopic.refine.resume import STAGE, restore_run, save_run
 
-# of the corpus' word frequencies in the topics that the first inference starts from: a sampler that starts from sharp
-# topics stays near them
-_BACKGROUND, _BACKGROUND_SAMPLED, _BACKGROUND_AGAIN, _BACKGROUND_OF_PART = 0.05, 0.3, 0.5, 0.2
+_EXPECTED_START = Start(0.05, 3)
 # sampled sweeps after which all tokens are drawn anew, from the topics that these have found, if so many are to come
 _FIRST_ROUND, _TWO_ROUNDS = 30, 120
 _START_CONCENTRATION = 4.0
@@ -54,8 +55,6 @@ _LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
 _MOVED = 0.005  # the expected sweeps end when less than this part of the tokens changes its topic in one
 _FIRST_SAMPLE, _SAMPLE_EVERY = 12, 4
 _MOST_SWEEPS = 1000
-_AT_REST, _USUAL_TOKENS = 0.026, 7000  # for topics of so many tokens
-_STRICTEST, _LAXEST = 0.85, 1.5
 # Tokens that were drawn under softened topics give a flat prior, under which they move easily; each new estimate is
 # sharper. Taking these steps slowly anneals the chain: it ends in better topics than one that is sharp at once.
 _PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 45
@@ -104,7 +103,7 @@ def refine_collapsed(
     -------
     Refined
     """
-    tol = movement_at_rest(corpus.tokens, len(topics)) if tol is None else tol
+    tol = movement_at_rest(corpus.tokens, corpus.shape[0], len(topics)) if tol is None else tol
     sample = draws_tokens(corpus, n_sweeps)
     with single_threaded_blas():
         run = _Run(corpus, engine, len(topics), smoothing, callback, checkpoint, sample)
@@ -118,11 +117,6 @@ def refine_collapsed(
         n_expected = run.expected_sweeps()
         at_rest = n_expected < _EXPECTED_SWEEPS
         return Refined(run.topics(run.counts()), run.alpha, run.eta, n_expected, 0, at_rest)
-
-
-def movement_at_rest(n_tokens: float, K: int) -> float:
-    """Return how little averaged topics may still move: by chance alone, those of fewer tokens move more."""
-    return _AT_REST * float(np.clip(np.sqrt(_USUAL_TOKENS * K / n_tokens), _STRICTEST, _LAXEST))
 
 
 def _first_round(n_sweeps: int | None) -> int:
@@ -232,14 +226,14 @@ class _Run:
             arrays = {"sums": np.concatenate(done.sums), "earlier": done.earlier}
         save_run(self.checkpoint, self, values, arrays, sample=self.sample, form=_FORM)
 
-    def start(self, topics: Any, random_state: int, background: float | None = None) -> None:
+    def start(self, topics: Any, random_state: int, how: Start | None = None) -> None:
         """Infer all documents under the topics that the refinement starts from; draw from the result, or keep it."""
-        if background is None:
-            background = _BACKGROUND_SAMPLED if self.sample else _BACKGROUND
+        if how is None:
+            how = first_start(self.passes, self.corpus.shape[0], self.K) if self.sample else _EXPECTED_START
         phi = np.zeros((len(self.seen), padded_width(self.K)), dtype=np.float32)
         for first in range(0, len(phi), _WORDS):  # some at a time: in double precision all would take much memory
             some = slice(first, first + _WORDS)
-            phi[some, : self.K] = ((1 - background) * topics[:, some] + background * self.frequencies[some]).T
+            phi[some, : self.K] = ((1 - how.background) * topics[:, some] + how.background * self.frequencies[some]).T
         firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
         (totals,), self.states = self.engine.update(
             start_block,
@@ -248,7 +242,7 @@ class _Run:
             phi,
             self.padded(self.alpha),
             random_state,
-            passes_of_start(self.passes, self.corpus.shape[0], self.K),
+            how.n_passes,
             not self.sample,
             self.passes,
         )
@@ -353,11 +347,11 @@ class _Run:
         """Draw all tokens anew under the topics that the samples give, softened again."""
         self.release(done)
         topics = self.mean(done).astype(np.float32)
-        background = _BACKGROUND_AGAIN if self.passes == 1 else _BACKGROUND_OF_PART
+        how = second_start(self.passes, self.corpus.shape[0], self.K)
         done.sums = []
         self.divide(1)
         self.alpha, self.eta = self.flat_prior()
-        self.start(topics, random_state + 1, background)
+        self.start(topics, random_state + 1, how)
         return self.nothing_sampled(done.n)
 
     def release(self, done: _Sampling) -> None:

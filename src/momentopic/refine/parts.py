@@ -1,8 +1,8 @@
-"""How the work of a collapsed refinement is divided, whether and how many tokens are drawn, and how its arrays lie."""
+"""How a collapsed refinement goes about a corpus: which tokens it draws, from what start, until when, in what parts."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,26 @@ _TOKENS_PER_PART = 32768  # of the documents' parts times the words' parts: enou
 # what the first round of sampled sweeps has of a topic and of a document, at least, where it has not all tokens
 _TOKENS_OF_TOPIC, _TOKENS_OF_DOCUMENT = 5000, 60
 _MOST_PASSES = 8
-_PASSES = 3  # of the inference that tokens are first drawn from
-_DOCUMENTS_OF_TOPIC = 50  # below which it goes over the documents once, if the first round has a part of their tokens
+_PASSES = 3
+_FEW_DOCUMENTS, _MANY_DOCUMENTS = 50, 100  # to a topic
+_AT_REST, _USUAL_TOKENS = 0.026, 7000  # for topics of so many tokens
+_STRICTEST_FOR_MANY, _STRICTEST, _LAXEST = 0.65, 0.85, 1.5
 _LINE = 16  # floats in a cache line
+
+
+class Start(NamedTuple):
+    """How tokens are drawn under topics that are given: a sampler that starts from sharp topics stays near them.
+
+    Attributes
+    ----------
+    background : float
+        The part of the corpus' word frequencies that is mixed into the topics.
+    n_passes : int
+        How often the inference goes over the documents: the more often, the more it makes of the topics.
+    """
+
+    background: float
+    n_passes: int
 
 
 def draws_tokens(corpus: Corpus, n_sweeps: int | None) -> bool:
@@ -36,13 +53,29 @@ def passes_of_first_round(n_tokens: float, n_docs: int, K: int) -> int:
     return max(int(passes), 1)
 
 
-def passes_of_start(passes: int, n_docs: int, K: int) -> int:
-    """Return how often the inference that tokens are first drawn from goes over the documents.
+def first_start(passes: int, n_docs: int, K: int) -> Start:
+    """Return how tokens are first drawn, for a round of so many passes.
 
-    The more often, the more it makes of the topics that it is given. With few documents to a topic the moments say
-    little, and a round that goes over a part of the tokens `passes` times finds better topics by itself.
+    With few documents to a topic the moments say little, and a round that goes over a part of the tokens several times
+    finds better topics by itself.
     """
-    return 1 if passes > 1 and n_docs < _DOCUMENTS_OF_TOPIC * K else _PASSES
+    return Start(0.3, 1 if passes > 1 and n_docs < _FEW_DOCUMENTS * K else _PASSES)
+
+
+def second_start(passes: int, n_docs: int, K: int) -> Start:
+    """Return how tokens are drawn anew, after a first round of so many passes."""
+    if n_docs >= _MANY_DOCUMENTS * K:
+        return Start(0.5, 2 * _PASSES)
+    return Start(0.5 if passes == 1 else 0.2, _PASSES)
+
+
+def movement_at_rest(n_tokens: float, n_docs: int, K: int) -> float:
+    """Return how little averaged topics may still move, in mean l1 error, when the sweeps end.
+
+    By chance alone, topics of fewer tokens move more. Where a topic has many documents, somewhat more sweeps pay.
+    """
+    strictest = _STRICTEST_FOR_MANY if n_docs >= _MANY_DOCUMENTS * K else _STRICTEST
+    return _AT_REST * float(np.clip(np.sqrt(_USUAL_TOKENS * K / n_tokens), strictest, _LAXEST))
 
 
 def number_of_parts(n_tokens: float, n_docs: int) -> int:
