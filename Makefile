@@ -25,6 +25,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks stages
 	$(BIN)/python -m benchmarks fit
 	$(BIN)/python -m benchmarks scale
+	$(BIN)/python -m benchmarks transform
 	$(BIN)/python -m benchmarks cluster
 	$(BIN)/python -m benchmarks recovery
 	$(BIN)/python -m benchmarks quality

@@ -1,11 +1,11 @@
-"""python -m benchmarks NAME: stages, fit, scale, disk, stream, cluster, recovery, quality or gpu."""
+"""python -m benchmarks NAME: stages, fit, scale, transform, disk, stream, cluster, recovery, quality or gpu."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-NAMES = ("stages", "fit", "scale", "disk", "stream", "cluster", "recovery", "quality", "gpu")
+NAMES = ("stages", "fit", "scale", "transform", "disk", "stream", "cluster", "recovery", "quality", "gpu")
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in NAMES:

@@ -235,19 +235,10 @@ class _Run:
             some = slice(first, first + _WORDS)
             phi[some, : self.K] = ((1 - how.background) * topics[:, some] + how.background * self.frequencies[some]).T
         firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
-        (totals,), self.states = self.engine.update(
-            start_block,
-            self.corpus,
-            firsts,
-            phi,
-            self.padded(self.alpha),
-            random_state,
-            how.n_passes,
-            not self.sample,
-            self.passes,
-        )
-        self.totals = totals[: self.K]
-        del phi  # before there are counts
+        args = (phi, self.padded(self.alpha), random_state, how.n_passes, not self.sample, self.passes)
+        (totals,), self.states = self.engine.update(start_block, self.corpus, firsts, *args)
+        self.totals = totals[: self.K].copy()  # it is added to
+        del phi, args  # before there are counts
         self.take(zeros_in_lines(len(self.seen), padded_width(self.K)))
         for turn in range(len(self.words)):
             _, self.states, self.words = self.engine.turn(count_block, self.corpus, self.states, self.words, turn)
