@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -375,6 +377,24 @@ def test_the_same_bits_in_two_rounds_for_any_number_of_threads(planted, monkeypa
     start = np.random.default_rng(0).dirichlet(np.ones(400), size=8)
     results = [refine_collapsed(planted[2], start, ThreadEngine(n), n_sweeps=8) for n in (1, 2, 5)]
     assert len({(found.topics.tobytes(), found.concentration.tobytes()) for found in results}) == 1
+
+
+@pytest.mark.usefixtures("short_rounds")
+def test_a_refinement_holds_few_arrays_over_words_and_topics(monkeypatch):
+    """As many as `memory.refinement_bytes` reckons with, whatever the number of parts."""
+    monkeypatch.setattr("momentopic.refine.parts._TOKENS_PER_PART", 20)
+    monkeypatch.setattr(collapsed, "_WORDS", 500)
+    M, n_topics = 30_000, 16
+    corpus = Corpus(sp.random(100, M, density=0.002, format="csr", random_state=0, data_rvs=np.ones))
+    start = np.random.default_rng(0).dirichlet(np.ones(M), size=n_topics).astype(np.float32)
+    refine_collapsed(corpus, start, ThreadEngine(2), n_sweeps=8)  # compiles
+    tracemalloc.start()
+    try:
+        refine_collapsed(corpus, start, ThreadEngine(2), n_sweeps=8)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * 4 * M * n_topics  # without the start, which was there before
 
 
 def test_the_sweeps_end_by_themselves_and_are_reported(planted, monkeypatch):
