@@ -115,22 +115,21 @@ class CudaEngine(ThreadEngine):
         **kwargs: Any,
     ) -> tuple[Partial, list[S], list[Words]]:
         """Let each block work on its own part of an array over words; see `Engine.turn`."""
-        if function is count_block and _is_on_device(states[0]):
+        held: Any = states
+        parts: Any = words
+        if function is count_block and _is_on_device(held[0]):
             from momentopic.cuda import sweeps
 
-            on_device: Any = states[0]
-            there: Any = words
-            return (), states, sweeps.counted(on_device, there)  # type: ignore[return-value]
+            parts = sweeps.counted(held[0], parts)
+            return (), held, parts
         if function is sampled_block:
             from momentopic.cuda import sweeps
 
-            held: Any = states
             if not _is_on_device(held[0]):
                 part = taking_part(corpus, held)
                 if self._sweeps_fit(part, held[0].N.shape[1]):
                     held = [sweeps.uploaded(part, self._on_device(part), held, held[0].N.shape[1])] * len(held)
             if _is_on_device(held[0]):
-                parts: Any = words
                 change, parts = sweeps.sampled_turn(held[0], parts, turn, *args)
                 return change, held, parts
         return super().turn(function, corpus, states, words, turn, *args, **kwargs)

@@ -1,7 +1,7 @@
 """Vectors over topics, written as LLVM vectors: loops that the compiler would not turn into them by itself.
 
 The order of every addition is fixed here, so the bits depend neither on where arrays lie nor on the width of the
-machine's vectors.
+machine's vectors (but `renew_tokens` multiplies and adds in one step, where the machine can).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils as untyped_cgutils
 
-from momentopic.kernels.tiles import pieces, prefetch_line
+from momentopic.kernels.tiles import Tile, pieces, prefetch_line
 
 # numba's types for these are of no use to a caller
 intrinsic: Any = extending.intrinsic
@@ -21,6 +21,7 @@ cgutils: Any = untyped_cgutils
 LANES = 16
 _FLOAT = ir.FloatType()
 _VECTOR = ir.VectorType(_FLOAT, LANES)
+_TILE = Tile(types.float32, 4 * LANES)
 _LINE = 16  # floats in a cache line
 _AHEAD = 4  # entries of a document: the row of a word is asked for that early
 IN_REGISTERS = 8 * LANES  # topics, of three vectors that a processor with 32 registers of this width can hold
@@ -70,18 +71,6 @@ def _pairwise_sum(builder: Any, vectors: list[Any]) -> Any:
 
 def _larger(builder: Any, a: Any, b: Any) -> Any:
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)
-
-
-def _plus_product(builder: Any, total: Any, a: Any, b: Any) -> Any:
-    """Return total + a b: fused, where the machine can."""
-    return builder.fadd(total, builder.fmul(a, b, flags=("contract",)), flags=("contract",))
-
-
-def _single(builder: Any, count: Any) -> Any:
-    """Return a count, of any type, in single precision."""
-    if isinstance(count.type, ir.IntType):
-        return builder.sitofp(count, _FLOAT)
-    return count if count.type == _FLOAT else builder.fptrunc(count, _FLOAT)
 
 
 @intrinsic
@@ -290,7 +279,7 @@ def renew_tokens(typing: Any, words: Any, counts: Any, phi: Any, c: Any, relax: 
             for start in starts[: len(sums)]:
                 prefetch_line(builder, builder.gep(row_of(ahead), [start]), write=False)
             row, place = row_of(entry), builder.gep(G.data, [builder.mul(entry, width)])
-            tokens = _broadcast(builder, _single(builder, builder.load(builder.gep(counts.data, [entry]))))
+            tokens = _broadcast(builder, _TILE.number(builder, builder.load(builder.gep(counts.data, [entry]))))
             own = [_load(builder, place, start) for start in starts[: len(sums)]]
             fresh = []
             for total, start, g in zip(sums, starts, own, strict=False):
@@ -301,9 +290,9 @@ def renew_tokens(typing: Any, words: Any, counts: Any, phi: Any, c: Any, relax: 
             possible = builder.fcmp_ordered(">", whole, nothing)
             scale = _broadcast(builder, builder.select(possible, builder.fdiv(relax, whole), nothing))
             for total, start, g, f in zip(sums, starts, own, fresh, strict=False):
-                new = _larger(builder, _plus_product(builder, builder.fmul(g, rest), f, scale), zero)
+                new = _larger(builder, _TILE.add_product(builder, builder.fmul(g, rest), f, scale), zero)
                 _store(builder, new, place, start)
-                builder.store(_plus_product(builder, builder.load(total), tokens, builder.fsub(new, g)), total)
+                builder.store(_TILE.add_product(builder, builder.load(total), tokens, builder.fsub(new, g)), total)
 
         # a loop for each number of vectors: registers cannot be counted through
         for length in range(LANES, IN_REGISTERS + 1, LANES):

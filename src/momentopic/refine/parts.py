@@ -16,7 +16,7 @@ _TOKENS_PER_PART = 32768  # of the documents' parts times the words' parts: enou
 # what the first round of sampled sweeps has of a topic and of a document, at least, where it has not all tokens
 _TOKENS_OF_TOPIC, _TOKENS_OF_DOCUMENT = 5000, 60
 _MOST_PASSES = 8
-_PASSES = 3
+_PASSES = 3  # of the inference that tokens are drawn from
 _FEW_DOCUMENTS, _MANY_DOCUMENTS = 50, 100  # to a topic
 _AT_REST, _USUAL_TOKENS = 0.026, 7000  # for topics of so many tokens
 _STRICTEST_FOR_MANY, _STRICTEST, _LAXEST = 0.65, 0.85, 1.5
