@@ -14,7 +14,7 @@ from numba import njit
 
 from momentopic import DiscreteICA, kernels, metrics, simulate
 from momentopic.engine.threads import ThreadEngine, sum_over_ranges
-from momentopic.kernels.lanes import LANES, add_at, exchange, passed_lanes, prefetch, put_at, weighted_lanes
+from momentopic.kernels.lanes import LANES, add_at, passed_lanes, prefetch, put_at, weighted_lanes
 from momentopic.moments import dica_moments, lda_moments, whiten
 from momentopic.moments.triples import packed_size, padded_rows, unpacked
 
@@ -40,11 +40,6 @@ def added(row, k, value):
 @njit
 def put(row, k, value):
     put_at(row, k, value)
-
-
-@njit
-def exchanged(f, n, own, eta, alpha, scale, x, change, g):
-    return exchange(f, n, own, eta, alpha, scale, x, change, g)
 
 
 @pytest.mark.parametrize("length", [16, 32, 112])
@@ -83,24 +78,6 @@ def test_add_at_and_put_at():
         np.testing.assert_array_equal(row, expected)
 
 
-@pytest.mark.parametrize("length", [16, 64])
-def test_exchange(length):
-    rng = np.random.default_rng(length)
-    f, n, own, alpha, scale = rng.random((5, length)).astype(np.float32)
-    own /= own.sum()
-    f += own
-    f[3] = own[3] / 2  # rounding may leave a count just below one's own part of it
-    change, g = np.zeros((2, length), dtype=np.float32)
-    fresh = (np.maximum(f - own, 0) + 0.05) * (np.maximum(n - own, 0) + alpha) * scale
-    fresh /= fresh.sum()
-    step = fresh - own
-    expected = f + 3 * step, n + 3 * step, fresh, 3 * step
-    moved = exchanged(f, n, own, np.float32(0.05), alpha, scale, np.float32(3), change, g)
-    for found, wanted in zip((f, n, own, change), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
-    assert moved == pytest.approx(abs(step).sum(), rel=1e-4)
-
-
 @pytest.mark.parametrize("K", [16, 32, 48, 64, 80, 96, 112, 128, 144])
 @pytest.mark.parametrize("counts", [np.int32, np.float64])
 def test_a_pass_over_a_document(K, counts):
@@ -124,6 +101,42 @@ def test_a_pass_over_a_document(K, counts):
     np.testing.assert_allclose(G, expected, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(N, total, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(N.sum(), 10, rtol=1e-2)  # of 11 tokens
+
+
+@pytest.mark.parametrize("K", [16, 32, 48, 64, 80, 96, 112, 128, 144])
+@pytest.mark.parametrize("counts", [np.int32, np.float64])
+@pytest.mark.parametrize("relax", [1.0, 1.8])
+def test_an_expected_sweep(K, counts, relax):
+    """Over the words from 2 on of two documents: for every number of vectors, in registers or not."""
+    rng = np.random.default_rng(K)
+    indptr, words = np.array([0, 4, 7]), np.array([0, 2, 3, 5, 1, 3, 4], dtype=np.int32)
+    entry, document, x = np.array([1, 5]), np.repeat([0, 1], [4, 3]), np.array([2, 1, 4, 1, 3, 2, 5]).astype(counts)
+    held = np.array([1, 2, 3, 5, 6])  # entries, in the order in which they lie: before them are two of words 0 and 1
+    G = rng.dirichlet(np.full(K, 0.3), size=7).astype(np.float32)
+    F, N = rng.random((6, K), dtype=np.float32), rng.random((2, K), dtype=np.float32)
+    np.add.at(F, words[held], x[held, None].astype(np.float32) * G[2:])
+    np.add.at(N, document[held], x[held, None].astype(np.float32) * G[2:])
+    F[3, 3] = G[3, 3] / 2  # rounding may leave a count just below one's own part of it
+    alpha, scale, eta = rng.random(K, dtype=np.float32), rng.random(K, dtype=np.float32), np.float32(0.05)
+    of_words, of_documents, responsibilities = (A.astype(float) for A in (F, N, G))
+    moved = 0.0
+    for i, e in enumerate(held, start=2):
+        w, d, own = words[e], document[e], responsibilities[i].copy()
+        fresh = (np.maximum(of_words[w] - own, 0) + eta) * (np.maximum(of_documents[d] - own, 0) + alpha) * scale
+        responsibilities[i] = np.maximum(own + relax * (fresh / fresh.sum() - own), 0)
+        step = x[e] * (responsibilities[i] - own)
+        of_words[w] += step
+        of_documents[d] += step
+        moved += np.maximum(step, 0).sum()
+    change = np.zeros(K, dtype=np.float32)
+    rows = (indptr, words, x, entry)
+    before = N.sum(axis=0)
+    found = kernels.collapsed.expected_sweep(*rows, 2, F[2:], eta, scale, alpha, np.float32(relax), G, N, change)
+    for values, expected in ((F, of_words), (N, of_documents), (G, responsibilities)):
+        np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(change, of_documents.sum(axis=0) - before, atol=1e-4)
+    np.testing.assert_array_equal(entry, [4, 7])
+    assert found == pytest.approx(moved, rel=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -32,7 +32,8 @@ def started(corpus, seed=0, first_word=0, keep=True):
     phi[:, :K] = topics.T
     alpha = np.zeros(WIDTH, dtype=np.float32)
     alpha[:K] = [0.3, 0.5, 0.2]
-    (totals,), state = blocks.start_block(corpus.block(0), first_word, phi, alpha, 0, 3, keep, 1)
+    parts = np.unique([0, first_word, corpus.shape[1]]) if keep else None
+    (totals,), state = blocks.start_block(corpus.block(0), first_word, phi, alpha, 0, 3, parts, 1)
     counts = np.zeros_like(phi)
     for first, end in ((first_word, len(phi)), (0, first_word)):
         words = blocks.WordCounts(first, counts[first:end])
@@ -94,13 +95,17 @@ def test_draws_follow_the_responsibilities():
 
 
 @pytest.mark.parametrize("cut", [0, 3])
-def test_an_expected_sweep_equals_plain_python(cut):
+@pytest.mark.parametrize("relax", [1.0, 1.8])
+def test_an_expected_sweep_equals_plain_python(cut, relax):
     """In two turns where the words are cut: first those from the cut on, then those before it."""
     corpus = small_corpus()
     counts, state, _, alpha = started(corpus, first_word=cut)
     X, eta = corpus.counts, 0.1
     scale = scales(counts, eta)
-    phi, G, N = (A[:, :K].astype(np.float64) for A in (counts, state.G, state.N))
+    phi, laid_out, N = (A[:, :K].astype(np.float64) for A in (counts, state.G, state.N))
+    order = np.argsort(X.indices >= cut, kind="stable")  # the entries of the first words lie before the others
+    G = np.empty_like(laid_out)
+    G[order] = laid_out
     moved, change = 0.0, np.zeros(WIDTH)
     found_moved, found_change = 0.0, 0.0
     for first, end in ((cut, 8), (0, cut)):
@@ -112,20 +117,38 @@ def test_an_expected_sweep_equals_plain_python(cut):
                 if not first <= w < end:
                     continue
                 g = (phi[w] - G[e] + eta) * (N[d] - G[e] + alpha[:K]) * scale[:K]
-                g /= g.sum()
-                moved += x * abs(g - G[e]).sum() / 2
+                g = np.maximum(G[e] + relax * (g / g.sum() - G[e]), 0)
+                moved += x * np.maximum(g - G[e], 0).sum()
                 change[:K] += x * (g - G[e])
                 N[d] += x * (g - G[e])
                 phi[w] += x * (g - G[e])
                 G[e] = g
         words = blocks.WordCounts(first, counts[first:end])
-        sums, state, words = blocks.expected_block(corpus.block(0), state, words, np.float32(eta), scale, alpha)
+        operands = (np.float32(eta), scale, alpha, np.float32(relax))
+        sums, state, words = blocks.expected_block(corpus.block(0), state, words, *operands)
         found_change, found_moved = found_change + sums[0], found_moved + sums[1][0]
     np.testing.assert_allclose(counts[:, :K], phi, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(state.N[:, :K], N, rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(state.G[:, :K], G, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(state.G[:, :K], G[order], rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(found_change, change, atol=1e-3)
     assert found_moved == pytest.approx(moved, rel=1e-3)
+
+
+def test_expected_sweeps_leave_every_token_whole(planted):
+    """Sweeps that go beyond what they find do not; the last one puts that right."""
+    corpus = planted[2]
+    run = collapsed._Run(corpus, ThreadEngine(), 8, None, None, None, False)
+    run.start(planted[0].T, 0)
+    run.sweep(blocks.expected_block, np.float32(1.8))
+    lengths = np.asarray(corpus.counts.sum(axis=1)).ravel()
+
+    def error():
+        return np.abs(np.concatenate([state.N.sum(axis=1) for state in run.states]) - lengths).max()
+
+    assert error() > 0.1
+    assert run.expected_sweeps() >= 12
+    assert error() < 0.01
+    np.testing.assert_allclose(run.counts().sum(axis=0), run.totals, rtol=1e-4)
 
 
 @pytest.mark.parametrize("cut", [0, 3])

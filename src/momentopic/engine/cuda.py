@@ -92,7 +92,7 @@ class CudaEngine(ThreadEngine):
         self, function: Callable[..., tuple[Partial, S]], corpus: Corpus, states: list[S], *args: Any, **kwargs: Any
     ) -> tuple[Partial, list[S]]:
         """Sum a function that remembers something of each block; see `Engine.update`."""
-        if function is start_block and args[-2:] == (False, 1):  # keeping nothing, with all tokens
+        if function is start_block and args[-2] is None and args[-1] == 1:  # keeping nothing, with all tokens
             from momentopic.cuda import sweeps
 
             if self._sweeps_fit(corpus, args[0].shape[1]):

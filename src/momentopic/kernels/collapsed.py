@@ -16,6 +16,7 @@ from numba import njit
 from momentopic.kernels.documents import renew
 from momentopic.kernels.lanes import LANES, add_at, exchange, passed_lanes, prefetch, reassign, weighted_lanes
 from momentopic.kernels.random import GOLDEN, mix
+from momentopic.kernels.registers import IN_REGISTERS, exchange_tokens
 
 Array = np.ndarray[Any, Any]
 
@@ -47,14 +48,28 @@ def start(
     phi: Array,
     alpha: Array,
     n_passes: int,
+    boundaries: Array,
+    place: Array,
     G: Array,
     N: Array,
 ) -> None:
-    """Infer the documents under fixed topics: responsibilities G (entries x K), N (documents x K)."""
+    """Infer the documents under fixed topics: responsibilities G (entries x K), N (documents x K).
+
+    The entries of one range of words after the other, in G, so that a sweep over a range reads and writes what lies
+    together: `boundaries` has the first words of the ranges, then M; `place` where the entries of each begin, and
+    afterwards where they end.
+    """
     scratch = np.empty(alpha.shape[0], dtype=np.float32)
     for d in range(indptr.shape[0] - 1):
-        begin, end = indptr[d], indptr[d + 1]
-        infer(indices[begin:end], counts[begin:end], phi, alpha, n_passes, G[begin:end], N[d], scratch)
+        words, tokens = indices[indptr[d] : indptr[d + 1]], counts[indptr[d] : indptr[d + 1]]
+        own = np.zeros((words.shape[0], alpha.shape[0]), dtype=np.float32)
+        infer(words, tokens, phi, alpha, n_passes, own, N[d], scratch)
+        part = 0
+        for i in range(words.shape[0]):
+            while words[i] >= boundaries[part + 1]:
+                part += 1
+            G[place[part]] = own[i]
+            place[part] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -102,21 +117,33 @@ def draw(words: Array, counts: Array, G: Array, stream: Any, z: Array, first_tok
 
 
 @njit(cache=True, nogil=True)
+def entries_before(indptr: Array, entry: Array, first_word: int) -> int:
+    """Return how many entries of a block are of words before `first_word`, if `entry` has the next of each document."""
+    before = 0
+    if first_word > 0:  # before the first word, the cursors may still be at the end
+        for d in range(entry.shape[0]):
+            before += entry[d] - indptr[d]
+    return before
+
+
+@njit(cache=True, nogil=True)
 def count_expected(
     indptr: Array, indices: Array, counts: Array, entry: Array, first_word: int, G: Array, out: Array
 ) -> None:
     """Add how often some consecutive words have each topic, as the responsibilities say, to `out` (words x K).
 
-    `entry` and `first_word` are as in `expected_sweep`.
+    The arguments are as in `expected_sweep`.
     """
     end_word = first_word + out.shape[0]
+    i = entries_before(indptr, entry, first_word)
     for d in range(indptr.shape[0] - 1):
         e = indptr[d] if first_word == 0 else entry[d]
         while e < indptr[d + 1] and indices[e] < end_word:
-            o, g, x = out[indices[e] - first_word], G[e], np.float32(counts[e])
+            o, g, x = out[indices[e] - first_word], G[i], np.float32(counts[e])
             for k in range(out.shape[1]):
                 o[k] += x * g[k]
             e += 1
+            i += 1
         entry[d] = e
 
 
@@ -186,6 +213,7 @@ def expected_sweep(
     eta: Any,
     scale: Array,
     alpha: Array,
+    relax: Any,
     G: Array,
     N: Array,
     change: Array,
@@ -207,8 +235,10 @@ def expected_sweep(
     scale : array of shape (K,)
         One over the smoothed totals of the topics; 0 for the padding.
     alpha : array of shape (K,)
+    relax : float32
+        How far tokens go towards what they find; above 1, beyond it.
     G : array of shape (entries, K)
-        Responsibilities.
+        Responsibilities, laid out as by `start`.
     N : array of shape (documents, K)
         Topic counts of the documents.
     change : float32 array of shape (K,)
@@ -218,15 +248,27 @@ def expected_sweep(
     g = np.empty(K, dtype=np.float32)
     moved = 0.0
     end_word = first_word + phi.shape[0]
+    own = entries_before(indptr, entry, first_word)
     for d in range(indptr.shape[0] - 1):
-        n = N[d]
-        e = indptr[d] if first_word == 0 else entry[d]
-        while e < indptr[d + 1] and indices[e] < end_word:
-            x = np.float32(counts[e])
-            step = exchange(phi[indices[e] - first_word], n, G[e], eta, alpha, scale, x, change, g)
-            moved += 0.5 * x * step
+        n, end = N[d], indptr[d + 1]
+        e = begin = indptr[d] if first_word == 0 else entry[d]
+        while e < end and indices[e] < end_word:
             e += 1
         entry[d] = e
+        if e == begin:
+            continue
+        for k in range(K):
+            change[k] -= n[k]
+        if K <= IN_REGISTERS:
+            words, tokens, of_words = indices[begin:e], counts[begin:e], G[own : own + e - begin]
+            moved += exchange_tokens(words, tokens, first_word, phi, eta, alpha, scale, relax, of_words, n)
+        else:
+            for i in range(begin, e):
+                f, x = phi[indices[i] - first_word], np.float32(counts[i])
+                moved += exchange(f, n, G[own + i - begin], eta, alpha, scale, relax, x, g)
+        own += e - begin
+        for k in range(K):
+            change[k] += n[k]
     return moved
 
 

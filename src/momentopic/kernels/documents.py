@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from momentopic.kernels.lanes import IN_REGISTERS, reassign, renew_tokens
+from momentopic.kernels.lanes import reassign
+from momentopic.kernels.registers import IN_REGISTERS, renew_tokens
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentopic import kernels
-from momentopic._types import FloatArray
+from momentopic._types import FloatArray, IntArray
 from momentopic.corpus.blocks import Block, Corpus
 from momentopic.refine.prior import histogram
 
@@ -34,7 +34,7 @@ class BlockState:
     entry, token, first_token : int64 arrays of shape (documents,)
         The entry and the token of each document that come next, and its first token.
     G : float32 array of shape (entries, padded K)
-        Responsibilities, in expected sweeps.
+        Responsibilities, in expected sweeps: of the first part of the words, then of the next.
     z : uint16 array of shape (tokens,)
         Topics, in sampled sweeps.
     indptr, indices, counts : arrays
@@ -60,10 +60,18 @@ class BlockState:
 
 
 def start_block(
-    block: Block, first_word: int, phi: Any, alpha: Any, random_state: int, n_passes: int, keep: bool, one_in: int
+    block: Block,
+    first_word: int,
+    phi: Any,
+    alpha: Any,
+    random_state: int,
+    n_passes: int,
+    boundaries: IntArray | None,
+    one_in: int,
 ) -> tuple[tuple[Any, ...], BlockState]:
     """Infer the documents under the starting topics; keep their responsibilities, or draw from them at once.
 
+    They are kept if there are `boundaries`: the first words of the parts that sweeps go over, then M.
     `first_word` is the state of a block at the beginning: the first of the words that it holds in turn 0. The
     documents are gone over `n_passes` times. Of the tokens, one in `one_in` takes part. Returns the tokens of each
     topic; those of the words are counted by `count_block`, turn by turn, so that there is no array over words and
@@ -80,13 +88,20 @@ def start_block(
     state = BlockState(np.zeros((block.n_docs, width), dtype=np.float32), seeds, entry, token, first_token)
     if one_in > 1:
         state.indptr, state.indices, state.counts = rows
-    if keep:
-        state.G = np.zeros((len(part.indices), width), dtype=np.float32)
-        kernels.collapsed.start(*rows, phi, alpha, n_passes, state.G, state.N)
+    if boundaries is not None:
+        state.G = np.empty((len(part.indices), width), dtype=np.float32)
+        place = first_entries(part.indices, boundaries)
+        kernels.collapsed.start(*rows, phi, alpha, n_passes, boundaries, place, state.G, state.N)
     else:
         state.z = np.empty(int(ends[-1]), dtype=np.uint16)
         kernels.collapsed.start_drawn(*rows, phi, alpha, n_passes, state.random, state.z, first_token, state.N)
     return (state.N.sum(axis=0, dtype=np.float64),), state
+
+
+def first_entries(indices: Any, boundaries: IntArray) -> IntArray:
+    """Return how many entries are of words before each part of them: where its entries begin, part after part."""
+    before = np.concatenate(([0], np.cumsum(np.bincount(indices, minlength=boundaries[-1]))))
+    return before[boundaries[:-1]].astype(np.int64)
 
 
 def count_block(block: Block, state: BlockState, words: WordCounts) -> tuple[tuple[Any, ...], BlockState, WordCounts]:
@@ -120,7 +135,7 @@ def taking_part(corpus: Corpus, states: list[BlockState]) -> Corpus:
 
 
 def expected_block(
-    block: Block, state: BlockState, words: WordCounts, eta: Any, scale: Any, alpha: Any
+    block: Block, state: BlockState, words: WordCounts, eta: Any, scale: Any, alpha: Any, relax: Any
 ) -> tuple[tuple[Any, ...], BlockState, WordCounts]:
     """Do a CVB0 sweep over some words; return what it adds to the totals and the tokens that changed their topic."""
     change = np.zeros_like(alpha)
@@ -132,6 +147,7 @@ def expected_block(
         eta,
         scale,
         alpha,
+        relax,
         state.G,
         state.N,
         change,
