@@ -88,9 +88,7 @@ def best_of(repeats: int, function: Callable[..., Any], *args: Any) -> tuple[flo
 def sweep_seconds(corpus: Corpus, topics: np.ndarray, engine: Any, n_sweeps: int) -> float:
     """Return the median time of a sampled sweep."""
     times: list[float] = []
-    refine_collapsed(
-        corpus, topics, engine, n_sweeps=n_sweeps, memory=0, callback=lambda *_: times.append(time.perf_counter())
-    )
+    refine_collapsed(corpus, topics, engine, n_sweeps=n_sweeps, callback=lambda *_: times.append(time.perf_counter()))
     return float(np.median(np.diff(times)))
 
 

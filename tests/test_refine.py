@@ -95,7 +95,7 @@ def test_draws_follow_the_responsibilities():
 
 
 @pytest.mark.parametrize("cut", [0, 3])
-@pytest.mark.parametrize("relax", [1.0, 1.8])
+@pytest.mark.parametrize("relax", [1.0, 2.5])
 def test_an_expected_sweep_equals_plain_python(cut, relax):
     """In two turns where the words are cut: first those from the cut on, then those before it."""
     corpus = small_corpus()
@@ -139,14 +139,14 @@ def test_expected_sweeps_leave_every_token_whole(planted):
     corpus = planted[2]
     run = collapsed._Run(corpus, ThreadEngine(), 8, None, None, None, False)
     run.start(planted[0].T, 0)
-    run.sweep(blocks.expected_block, np.float32(1.8))
+    run.sweep(blocks.expected_block, np.float32(2.5))
     lengths = np.asarray(corpus.counts.sum(axis=1)).ravel()
 
     def error():
         return np.abs(np.concatenate([state.N.sum(axis=1) for state in run.states]) - lengths).max()
 
     assert error() > 0.1
-    assert run.expected_sweeps() >= 12
+    assert run.expected_sweeps() > 12
     assert error() < 0.01
     np.testing.assert_allclose(run.counts().sum(axis=0), run.totals, rtol=1e-4)
 

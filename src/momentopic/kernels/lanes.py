@@ -63,6 +63,13 @@ def without(builder: Any, counts: Any, own: Any) -> Any:
     return larger(builder, builder.fsub(counts, own), ZERO)
 
 
+def rest_of(builder: Any, relax: Any, held: Any) -> Any:
+    """Return a vector of (1 - relax) / held: what is left, after a step, of responsibilities that sum to `held`."""
+    one = ir.Constant(FLOAT, 1.0)
+    some = builder.fcmp_ordered(">", held, ir.Constant(FLOAT, 0.0))
+    return TILE.broadcast(builder, builder.fdiv(builder.fsub(one, relax), builder.select(some, held, one)))
+
+
 @intrinsic
 def weighted_lanes(typing: Any, a: Any, f: Any, eta: Any, lanes: Any) -> Any:
     """Write Σ_b a_{bL+j} (f_{bL+j} + eta) into lanes[j], j < L = LANES, and return the sum of them all.
@@ -238,7 +245,8 @@ def exchange(
     """Give x tokens of a word new responsibilities, each left out of the counts; all counts follow at once.
 
     own_k ∝ (max(f_k - own_k, 0) + eta) (max(n_k - own_k, 0) + alpha_k) scale_k, or, if `relax` is above 1, that much
-    beyond it, but never below 0. Returns x Σ_k max(change of own_k, 0).
+    beyond it, but never below 0; so they may sum to more than 1, until the next time, when they are scaled to 1 before
+    they go beyond anything. Returns x Σ_k max(change of own_k, 0).
 
     Parameters
     ----------
@@ -254,10 +262,11 @@ def exchange(
         length = builder.extract_value(f.shape, 0)
         n_vectors = builder.udiv(length, ir.Constant(length.type, LANES))
         smoothing, tokens = TILE.broadcast(builder, eta), TILE.broadcast(builder, x)
-        total = cgutils.alloca_once_value(builder, ZERO)
+        total, so_far = (cgutils.alloca_once_value(builder, ZERO) for _ in range(2))
         with cgutils.for_range(builder, n_vectors) as loop:
             offset = builder.mul(loop.index, ir.Constant(length.type, LANES))
             held = TILE.load(builder, own.data, offset)
+            builder.store(builder.fadd(builder.load(so_far), held), so_far)
             p = builder.fadd(without(builder, TILE.load(builder, f.data, offset), held), smoothing)
             left = without(builder, TILE.load(builder, n.data, offset), held)
             left = builder.fadd(left, TILE.load(builder, alpha.data, offset))
@@ -266,7 +275,7 @@ def exchange(
             builder.store(builder.fadd(builder.load(total), fresh), total)
         whole = tree_sum(builder, builder.load(total))
         part = TILE.broadcast(builder, builder.fdiv(relax, whole))
-        rest = TILE.broadcast(builder, builder.fsub(ir.Constant(FLOAT, 1.0), relax))
+        rest = rest_of(builder, relax, tree_sum(builder, builder.load(so_far)))
         moved = cgutils.alloca_once_value(builder, ZERO)
         with cgutils.for_range(builder, n_vectors) as loop:
             offset = builder.mul(loop.index, ir.Constant(length.type, LANES))

@@ -21,6 +21,7 @@ from momentopic.kernels.lanes import (
     intrinsic,
     larger,
     pairwise_sum,
+    rest_of,
     tree_sum,
     without,
 )
@@ -146,7 +147,6 @@ def exchange_tokens(
         words, counts, first_word, F, eta, alpha, scale, relax, G, n = pieces(context, builder, signature, args)
         width = builder.extract_value(alpha.shape, 0)
         smoothing = TILE.broadcast(builder, eta)
-        rest = TILE.broadcast(builder, builder.fsub(ir.Constant(FLOAT, 1.0), relax))
         moved = cgutils.alloca_once_value(builder, ZERO)
 
         def renew(entry: Any, sums: list[Any]) -> None:
@@ -165,6 +165,7 @@ def exchange_tokens(
                 fresh.append(builder.fmul(builder.fmul(p, TILE.load(builder, scale.data, of_topic)), left))
             whole = tree_sum(builder, pairwise_sum(builder, fresh))
             part = TILE.broadcast(builder, builder.fdiv(relax, whole))
+            rest = rest_of(builder, relax, tree_sum(builder, pairwise_sum(builder, own)))
             gained = []
             for i, (total, f, g) in enumerate(zip(sums, of_word, own, strict=True)):
                 new = larger(builder, TILE.add_product(builder, builder.fmul(g, rest), fresh[i], part), ZERO)

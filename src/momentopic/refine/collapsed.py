@@ -51,10 +51,10 @@ _EXPECTED_START = Start(0.05, 3)
 _FIRST_ROUND, _TWO_ROUNDS = 30, 120
 _START_CONCENTRATION = 4.0
 START_SMOOTHING = 0.03
-_LEAST_SWEEPS, _EXPECTED_SWEEPS = 12, 40
-# Expected sweeps go beyond what they find: half as many are enough, and they end in better topics. They end when less
-# than a part of the tokens changes its topic in one.
-_RELAX, _MOVED = np.float32(1.8), 0.025
+_SWEEPS_BEYOND, _EXPECTED_SWEEPS = 12, 40
+# Expected sweeps first go beyond what they find, so far that they pass by the nearest optima instead of coming to rest;
+# then just there, until less than a part of the tokens changes its topic in one.
+_BEYOND, _MOVED = np.float32(2.5), 0.02
 _PLAIN = np.float32(1)
 _FIRST_SAMPLE, _SAMPLE_EVERY = 12, 4
 _MOST_SWEEPS = 1000
@@ -294,20 +294,16 @@ class _Run:
 
     def expected_sweeps(self) -> int:
         """Do CVB0 sweeps until few tokens change their topic; return how many."""
-        n = self.n_expected
-        while n < _EXPECTED_SWEEPS - 1:
-            n += 1
-            (moved,) = self.sweep(expected_block, _RELAX)
+        for n in range(self.n_expected + 1, _EXPECTED_SWEEPS + 1):
+            (moved,) = self.sweep(expected_block, _BEYOND if n <= _SWEEPS_BEYOND else _PLAIN)
             part = float(moved[0]) / self.n_tokens
             self.report(part)
-            if n >= _LEAST_SWEEPS and part < _MOVED:
-                break
+            if n > _SWEEPS_BEYOND and part < _MOVED:
+                return n
             if n % _PRIOR_EVERY == 0:
                 self.estimate_prior()
             self.keep(n)
-        (moved,) = self.sweep(expected_block, _PLAIN)  # after it, the responsibilities of every token sum to 1 again
-        self.report(float(moved[0]) / self.n_tokens)
-        return n + 1
+        return _EXPECTED_SWEEPS
 
     def sampled_sweeps(self, n_sweeps: int | None, tol: float, random_state: int) -> Refined:
         """Do sampled sweeps and average over them: so many, or until the average comes to rest."""
