@@ -5,8 +5,8 @@ of them once more, under the topics that they have found. Where topics have many
 a part of them, the more often (`parts.passes_of_first_round`). The topics are the mean over sweeps. The state is one
 number a token.
 
-Without sampled sweeps, collapsed variational inference of order zero (CVB0) goes from the moment solution to the
-nearest good optimum, which is nearly as good and soon reached; it keeps K numbers a nonzero. The same is done where
+Without sampled sweeps, collapsed variational inference of order zero (CVB0) goes from the moment solution past the
+nearest optima to a good one, which is nearly as good and soon reached; it keeps K numbers a nonzero. The same is done where
 words repeat so often that drawing every token would be a waste (counts in the thousands). In both, each token leaves
 itself out of the counts.
 
