@@ -6,9 +6,9 @@ a part of them, the more often (`parts.passes_of_first_round`). The topics are t
 number a token.
 
 Without sampled sweeps, collapsed variational inference of order zero (CVB0) goes from the moment solution past the
-nearest optima to a good one, which is nearly as good and soon reached; it keeps K numbers a nonzero. The same is done where
-words repeat so often that drawing every token would be a waste (counts in the thousands). In both, each token leaves
-itself out of the counts.
+nearest optima to a good one, which is nearly as good and soon reached; it keeps K numbers a nonzero. The same is done
+where words repeat so often that drawing every token would be a waste (counts in the thousands). In both, each token
+leaves itself out of the counts.
 
 Documents and words are divided into as many parts. In each turn every part of the documents holds another part of the
 words and changes their counts at once; a sweep is as many turns as there are parts (Yan, Xu and Qi 2009). So word
