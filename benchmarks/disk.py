@@ -101,7 +101,7 @@ def main() -> None:
         for cache in ("dropped all the time", "dropped before", "as it is"):
             drop_cache(options.folder)
             if cache == "as it is":
-                Corpus.open(options.folder).check()  # type: ignore[attr-defined]
+                Corpus.open(options.folder).check()
             rows.append(
                 {"cache": cache, **fitted(options.folder, options.memory_limit, cache == "dropped all the time")}
             )
