@@ -215,7 +215,7 @@ def reassign(typing: Any, p: Any, c: Any, given: Any, own: Any, x: Any, relax: A
         with cgutils.for_range(builder, n_vectors) as loop:
             offset = builder.mul(loop.index, ir.Constant(length.type, LANES))
             p, c, given, own = (TILE.load(builder, data[i], offset) for i in (0, 1, 2, 3))
-            left = larger(builder, builder.fsub(given, own), ZERO)
+            left = without(builder, given, own)
             fresh = builder.fmul(p, builder.fadd(left, c))
             TILE.store(builder, fresh, data[7], offset)
             builder.store(builder.fadd(builder.load(total), fresh), total)
