@@ -225,7 +225,7 @@ def expected_sweep(
     indptr, indices, counts : arrays
         The rows of a block, words ascending.
     entry : int64 array of shape (documents,)
-        The entry of each document that comes next. After the last word it is the document's first again.
+        The entry of each document that comes next; with the first word, it is the document's first, whatever it was.
     first_word : int
         The words are this one and those after it, as many as phi has rows.
     phi : array of shape (words, K)
@@ -248,7 +248,7 @@ def expected_sweep(
     g = np.empty(K, dtype=np.float32)
     moved = 0.0
     end_word = first_word + phi.shape[0]
-    own = entries_before(indptr, entry, first_word)
+    place = entries_before(indptr, entry, first_word)  # in G, of the entry that comes next
     for d in range(indptr.shape[0] - 1):
         n, end = N[d], indptr[d + 1]
         e = begin = indptr[d] if first_word == 0 else entry[d]
@@ -260,13 +260,13 @@ def expected_sweep(
         for k in range(K):
             change[k] -= n[k]
         if K <= IN_REGISTERS:
-            words, tokens, of_words = indices[begin:e], counts[begin:e], G[own : own + e - begin]
+            words, tokens, of_words = indices[begin:e], counts[begin:e], G[place : place + e - begin]
             moved += exchange_tokens(words, tokens, first_word, phi, eta, alpha, scale, relax, of_words, n)
         else:
             for i in range(begin, e):
                 f, x = phi[indices[i] - first_word], np.float32(counts[i])
-                moved += exchange(f, n, G[own + i - begin], eta, alpha, scale, relax, x, g)
-        own += e - begin
+                moved += exchange(f, n, G[place + i - begin], eta, alpha, scale, relax, x, g)
+        place += e - begin
         for k in range(K):
             change[k] += n[k]
     return moved
