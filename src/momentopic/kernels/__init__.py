@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 _MODULES = (
+    "abreast",
     "chib",
     "collapsed",
     "documents",
@@ -23,6 +24,8 @@ _MODULES = (
     "left_to_right",
     "parse",
     "random",
+    "registers",
+    "sampled",
     "sparse",
     "tall",
     "tiles",

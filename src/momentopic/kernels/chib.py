@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from momentopic.kernels.collapsed import choose
 from momentopic.kernels.lanes import LANES, put_at, weighted_lanes
 from momentopic.kernels.random import GOLDEN, mix, uniform
+from momentopic.kernels.sampled import choose
 
 Array = np.ndarray[Any, Any]
 

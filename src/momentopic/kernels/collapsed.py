@@ -1,4 +1,4 @@
-"""Sweeps of the collapsed refinement over a block of documents: expected topics (CVB0), or sampled ones.
+"""The collapsed refinement of a block of documents: its start, its counts, and sweeps of expected topics (CVB0).
 
 Arrays over topics are padded with zeros to a multiple of `LANES`, so that every loop over topics runs in whole vectors.
 A sweep over a block takes the words range by range: whoever holds the counts of a range of words may change them at
@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from momentopic.kernels.documents import renew
-from momentopic.kernels.lanes import LANES, add_at, exchange, passed_lanes, prefetch, reassign, weighted_lanes
+from momentopic.kernels.lanes import exchange, reassign
 from momentopic.kernels.random import GOLDEN, mix
 from momentopic.kernels.registers import IN_REGISTERS, exchange_tokens
 
@@ -23,8 +23,6 @@ Array = np.ndarray[Any, Any]
 _ONE = np.float32(1)
 _NOTHING = np.float32(0)
 _STEP = np.float32(1 / (1 << 24))  # between the random numbers of a draw
-_LOW = np.uint64((1 << 24) - 1)
-_AHEAD = 2  # entries: the counts of a word are asked for that early
 
 
 @njit(cache=True, nogil=True)
@@ -270,120 +268,6 @@ def expected_sweep(
         for k in range(K):
             change[k] += n[k]
     return moved
-
-
-@njit(cache=True, nogil=True, inline="always")
-def choose(a: Array, f: Array, eta: Any, lanes: Array, before: Array, held: Any, u: Any, old: Any) -> int:
-    """Return the topic at which the sum of a_k (f_k + eta), lane after lane, passes u; the old topic is left out."""
-    j = min(passed_lanes(lanes, old % np.uint32(LANES), held, u, before), LANES - 1)
-    u -= before[j]
-    total = _NOTHING
-    passed = 0
-    for k in range(j, a.shape[0], LANES):
-        total += _NOTHING if k == old else a[k] * (f[k] + eta)
-        passed += total <= u
-    new = j + LANES * passed
-    return new if new < a.shape[0] else last_possible(a, f, eta, old)
-
-
-@njit(cache=True, nogil=True)
-def last_possible(a: Array, f: Array, eta: Any, old: int) -> int:
-    """Return the last topic that is possible: where rounding let a random number pass the sum of all."""
-    for k in range(a.shape[0] - 1, -1, -1):
-        if k != old and a[k] * (f[k] + eta) > _NOTHING:
-            return k
-    return old
-
-
-@njit(cache=True, nogil=True)
-def sampled_sweep(
-    indptr: Array,
-    indices: Array,
-    counts: Array,
-    entry: Array,
-    token: Array,
-    first_word: int,
-    phi: Array,
-    eta: Any,
-    scale: Array,
-    alpha: Array,
-    z: Array,
-    first_token: Array,
-    N: Array,
-    state: Array,
-    change: Array,
-) -> None:
-    """One collapsed Gibbs sweep over the tokens of some consecutive words, in place.
-
-    Parameters
-    ----------
-    indptr, indices, counts, entry, first_word, phi, eta, scale, alpha, N, change
-        As in `expected_sweep`.
-    token : int64 array of shape (documents,)
-        The token of each document that comes next.
-    z : int array of shape (tokens,)
-        The topic of each token, entry after entry.
-    first_token : int64 array of shape (documents,)
-    state : uint64 array of shape (documents,)
-        A random stream for each document.
-    """
-    K = alpha.shape[0]
-    a = np.empty(K, dtype=np.float32)
-    lanes, before = np.empty(LANES, dtype=np.float32), np.empty(LANES + 1, dtype=np.float32)
-    end_word = first_word + phi.shape[0]
-    for d in range(indptr.shape[0] - 1):
-        e, t, last = entry[d], token[d], indptr[d + 1]
-        if first_word == 0:
-            e, t = indptr[d], first_token[d]
-        if e == last or indices[e] >= end_word:
-            entry[d], token[d] = e, t
-            continue
-        stream = state[d]
-        n = N[d]
-        for k in range(K):
-            a[k] = (n[k] + alpha[k]) * scale[k]
-            change[k] -= n[k]
-        while e < last and indices[e] < end_word:
-            f = phi[indices[e] - first_word]
-            if e + _AHEAD < last and indices[e + _AHEAD] < end_word:
-                prefetch(phi[indices[e + _AHEAD] - first_word])
-            # once for all tokens of the word: what a token changes is changed here too
-            whole = weighted_lanes(a, f, eta, lanes)
-            for left in range(counts[e] - 1, -1, -1):
-                old = np.uint32(z[t])  # unsigned, so that no index is checked for being negative
-                held = a[old] * (f[old] + eta)
-                # the token itself is left out of the counts of its topic
-                own = max((a[old] - scale[old]) * (f[old] - _ONE + eta), _NOTHING)
-                others = whole - held
-                stream += GOLDEN
-                bits = mix(stream)
-                # Liu's (1996) version of a Gibbs draw: propose another topic, as the others' weights say, and take it
-                # with probability (1 - p_old) / (1 - p_new), if that is below 1. It leaves the same distribution
-                # as it is and moves more often. 1 - p_new is at least p_old: most tokens need no proposal.
-                accepted = np.float32(np.int64(bits & _LOW)) * _STEP
-                if accepted * own < others:
-                    u = np.float32(np.int64(bits >> np.uint64(40))) * _STEP * others
-                    new = np.uint32(choose(a, f, eta, lanes, before, held, u, old))
-                    there = a[new] * (f[new] + eta)
-                    if new != old and accepted * (others + own - there) < others:
-                        add_at(a, old, -scale[old])
-                        add_at(a, new, scale[new])
-                        n[old] -= _ONE
-                        n[new] += _ONE
-                        f[old] -= _ONE
-                        f[new] += _ONE
-                        z[t] = new
-                        if left > 0:
-                            held = a[old] * (f[old] + eta) - held
-                            there = a[new] * (f[new] + eta) - there
-                            add_at(lanes, old % np.uint32(LANES), held)
-                            add_at(lanes, new % np.uint32(LANES), there)
-                            whole += held + there
-                t += 1
-            e += 1
-        for k in range(K):
-            change[k] += n[k]
-        entry[d], token[d], state[d] = e, t, stream
 
 
 @njit(cache=True, nogil=True)

@@ -160,7 +160,9 @@ def sampled_block(
 ) -> tuple[tuple[Any, ...], BlockState, WordCounts]:
     """Draw the tokens of some words anew; return what that adds to the totals of the topics."""
     change = np.zeros_like(alpha)
-    kernels.collapsed.sampled_sweep(
+    few = len(alpha) <= kernels.registers.IN_REGISTERS
+    sweep = kernels.sampled.sweep_abreast if few else kernels.sampled.sweep_one_by_one
+    sweep(
         *state.rows(block),
         state.entry,
         state.token,

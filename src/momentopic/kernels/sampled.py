@@ -1,0 +1,298 @@
+"""Sampled sweeps of the collapsed refinement over a block of documents: collapsed Gibbs sampling.
+
+Arrays over topics, the ranges of words and the order of sums are as in `kernels.collapsed`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from momentopic.kernels.abreast import ABREAST, draw_abreast
+from momentopic.kernels.lanes import LANES, add_at, passed_lanes, prefetch, weighted_lanes
+from momentopic.kernels.random import GOLDEN, mix
+
+Array = np.ndarray[Any, Any]
+
+_ONE = np.float32(1)
+_NOTHING = np.float32(0)
+_STEP = np.float32(1 / (1 << 24))  # between the random numbers of a draw
+_LOW = np.uint64((1 << 24) - 1)
+_AHEAD = 2  # entries: the counts of a word are asked for that early
+_ROOM = 128  # tokens of each document that are laid out at a time
+_SPARE = 4  # places after them, so that words may be written, and looked ahead at, without a branch
+_NONE = -1
+
+
+@njit(cache=True, nogil=True)
+def sweep_abreast(
+    indptr: Array,
+    indices: Array,
+    counts: Array,
+    entry: Array,
+    token: Array,
+    first_word: int,
+    phi: Array,
+    eta: Any,
+    scale: Array,
+    alpha: Array,
+    z: Array,
+    first_token: Array,
+    N: Array,
+    state: Array,
+    change: Array,
+) -> None:
+    """Do what `sweep_one_by_one` does, `ABREAST` documents at a time, for at most IN_REGISTERS topics.
+
+    A document that has been gone through gives its place to the next one.
+    """
+    K = alpha.shape[0]
+    end_word = first_word + phi.shape[0]
+    words = np.zeros((ABREAST, _ROOM + _SPARE), dtype=np.int64)
+    topics = np.zeros((ABREAST, _ROOM + _SPARE), dtype=np.uint16)
+    a = zeros_in_lines(ABREAST, K)
+    n = np.zeros((ABREAST, K), dtype=np.int32)
+    streams = np.zeros(ABREAST, dtype=np.uint64)
+    document = np.full(ABREAST, _NONE)
+    first, end = np.zeros(ABREAST, dtype=np.int64), np.full(ABREAST, _ROOM)  # of the tokens of each that are laid out
+    left = np.zeros(ABREAST, dtype=np.int64)  # tokens of the next entry, if some of it have been laid out
+    following = 0
+    drawn = _ROOM
+    while True:
+        start = drawn % _ROOM
+        until, working = _ROOM, False
+        for g in range(ABREAST):
+            if end[g] == drawn:
+                d = document[g]
+                if d != _NONE:
+                    copy(topics[g], first[g], z, token[d], drawn - first[g])
+                    token[d] += drawn - first[g]
+                first[g] = end[g] = start
+                while end[g] == start and (d != _NONE or following < indptr.shape[0] - 1):
+                    if d == _NONE:
+                        d = following
+                        following += 1
+                        if first_word == 0:
+                            entry[d], token[d] = indptr[d], first_token[d]
+                        if entry[d] == indptr[d + 1] or indices[entry[d]] >= end_word:
+                            d = _NONE
+                            continue
+                        streams[g] = state[d]
+                        take_up(N[d], alpha, scale, n[g], a[g], change)
+                    entry[d], left[g], end[g] = lay_out(
+                        indices, counts, entry[d], indptr[d + 1], left[g], first_word, end_word, K, words[g], start
+                    )
+                    copy(z, token[d], topics[g], start, end[g] - start)
+                    if end[g] == start:
+                        state[d] = streams[g]
+                        lay_down(n[g], N[d], a[g], change)
+                        d = _NONE
+                document[g] = d
+            if document[g] != _NONE:
+                working = True
+                until = min(until, end[g])
+        if not working:
+            return
+        draw_abreast(start, until, words, topics, a, n, streams, phi, eta, scale)
+        drawn = until
+
+
+@njit(cache=True, nogil=True)
+def take_up(counts: Array, alpha: Array, scale: Array, n: Array, a: Array, change: Array) -> None:
+    """Make the topic counts of a document ready for draws."""
+    for k in range(alpha.shape[0]):
+        n[k] = np.int32(counts[k])
+        a[k] = (counts[k] + alpha[k]) * scale[k]
+        change[k] -= counts[k]
+
+
+@njit(cache=True, nogil=True)
+def lay_down(n: Array, counts: Array, a: Array, change: Array) -> None:
+    """Write the topic counts of a document back; nothing is drawn in its place, unless another one comes."""
+    for k in range(n.shape[0]):
+        counts[k] = n[k]
+        change[k] += counts[k]
+        a[k] = _NOTHING
+
+
+@njit(cache=True, nogil=True)
+def zeros_in_lines(n: int, width: int) -> Array:
+    """Return zeros whose rows begin with a cache line."""
+    space = np.zeros(n * width + LANES, dtype=np.float32)
+    first = -(space.ctypes.data // space.itemsize) % LANES
+    return space[first : first + n * width].reshape((n, width))
+
+
+@njit(cache=True, nogil=True)
+def copy(source: Array, first: int, out: Array, place: int, many: int) -> None:
+    """Write some numbers elsewhere. Indices are unsigned here, so that none is checked for being negative."""
+    for i in range(many):
+        out[np.uint64(place + i)] = source[np.uint64(first + i)]
+
+
+@njit(cache=True, nogil=True)
+def repeat(out: Array, place: int, many: Any, value: Any) -> None:
+    """Write one number many times."""
+    for i in range(many):
+        out[np.uint64(place + i)] = value
+
+
+@njit(cache=True, nogil=True)
+def lay_out(
+    indices: Array,
+    counts: Array,
+    entry: int,
+    end: int,
+    left: int,
+    first_word: int,
+    end_word: int,
+    width: int,
+    words: Array,
+    start: int,
+) -> tuple[int, int, int]:
+    """Write where the row of each token's word begins: for the tokens of some entries, as long as there is room.
+
+    Of the entry, `left` tokens are still to come, or all if that is 0. Returns the entry that comes next, what is left
+    of it in the same sense, and the position after the last token.
+    """
+    place: Any = start
+    if left > 0:
+        many = min(left, _ROOM - place)
+        repeat(words, place, many, (np.int64(indices[entry]) - first_word) * width)
+        place += many
+        if many < left:
+            return entry, left - many, place
+        entry += 1
+    while entry < end:
+        word = np.int64(indices[np.uint64(entry)])
+        if word >= end_word:
+            break
+        row, many = (word - first_word) * width, np.int64(counts[np.uint64(entry)])
+        if many > _ROOM - place:
+            repeat(words, place, _ROOM - place, row)
+            # if there was no room at all, all of them are left
+            return entry, many - (_ROOM - place) if place < _ROOM else 0, _ROOM
+        # most words occur this often at most: so often without a branch
+        for i in range(_SPARE):
+            words[np.uint64(place + i)] = row
+        if many > _SPARE:
+            repeat(words, place + _SPARE, many - _SPARE, row)
+        place += many
+        entry += 1
+    return entry, 0, place
+
+
+@njit(cache=True, nogil=True)
+def sweep_one_by_one(
+    indptr: Array,
+    indices: Array,
+    counts: Array,
+    entry: Array,
+    token: Array,
+    first_word: int,
+    phi: Array,
+    eta: Any,
+    scale: Array,
+    alpha: Array,
+    z: Array,
+    first_token: Array,
+    N: Array,
+    state: Array,
+    change: Array,
+) -> None:
+    """One collapsed Gibbs sweep over the tokens of some consecutive words, in place, for any number of topics.
+
+    Parameters
+    ----------
+    indptr, indices, counts, entry, first_word, phi, eta, scale, alpha, N, change
+        As in `collapsed.expected_sweep`.
+    token : int64 array of shape (documents,)
+        The token of each document that comes next.
+    z : int array of shape (tokens,)
+        The topic of each token, entry after entry.
+    first_token : int64 array of shape (documents,)
+    state : uint64 array of shape (documents,)
+        A random stream for each document.
+    """
+    K = alpha.shape[0]
+    a = np.empty(K, dtype=np.float32)
+    lanes, before = np.empty(LANES, dtype=np.float32), np.empty(LANES + 1, dtype=np.float32)
+    end_word = first_word + phi.shape[0]
+    for d in range(indptr.shape[0] - 1):
+        e, t, last = entry[d], token[d], indptr[d + 1]
+        if first_word == 0:
+            e, t = indptr[d], first_token[d]
+        if e == last or indices[e] >= end_word:
+            entry[d], token[d] = e, t
+            continue
+        stream = state[d]
+        n = N[d]
+        for k in range(K):
+            a[k] = (n[k] + alpha[k]) * scale[k]
+            change[k] -= n[k]
+        while e < last and indices[e] < end_word:
+            f = phi[indices[e] - first_word]
+            if e + _AHEAD < last and indices[e + _AHEAD] < end_word:
+                prefetch(phi[indices[e + _AHEAD] - first_word])
+            # once for all tokens of the word: what a token changes is changed here too
+            whole = weighted_lanes(a, f, eta, lanes)
+            for left in range(counts[e] - 1, -1, -1):
+                old = np.uint32(z[t])  # unsigned, so that no index is checked for being negative
+                held = a[old] * (f[old] + eta)
+                # the token itself is left out of the counts of its topic
+                own = max((a[old] - scale[old]) * (f[old] - _ONE + eta), _NOTHING)
+                others = whole - held
+                stream += GOLDEN
+                bits = mix(stream)
+                # Liu's (1996) version of a Gibbs draw: propose another topic, as the others' weights say, and take it
+                # with probability (1 - p_old) / (1 - p_new), if that is below 1. It leaves the same distribution
+                # as it is and moves more often. 1 - p_new is at least p_old: most tokens need no proposal.
+                accepted = np.float32(np.int64(bits & _LOW)) * _STEP
+                if accepted * own < others:
+                    u = np.float32(np.int64(bits >> np.uint64(40))) * _STEP * others
+                    new = np.uint32(choose(a, f, eta, lanes, before, held, u, old))
+                    there = a[new] * (f[new] + eta)
+                    if new != old and accepted * (others + own - there) < others:
+                        add_at(a, old, -scale[old])
+                        add_at(a, new, scale[new])
+                        n[old] -= _ONE
+                        n[new] += _ONE
+                        f[old] -= _ONE
+                        f[new] += _ONE
+                        z[t] = new
+                        if left > 0:
+                            held = a[old] * (f[old] + eta) - held
+                            there = a[new] * (f[new] + eta) - there
+                            add_at(lanes, old % np.uint32(LANES), held)
+                            add_at(lanes, new % np.uint32(LANES), there)
+                            whole += held + there
+                t += 1
+            e += 1
+        for k in range(K):
+            change[k] += n[k]
+        entry[d], token[d], state[d] = e, t, stream
+
+
+@njit(cache=True, nogil=True, inline="always")
+def choose(a: Array, f: Array, eta: Any, lanes: Array, before: Array, held: Any, u: Any, old: Any) -> int:
+    """Return the topic at which the sum of a_k (f_k + eta), lane after lane, passes u; the old topic is left out."""
+    j = min(passed_lanes(lanes, old % np.uint32(LANES), held, u, before), LANES - 1)
+    u -= before[j]
+    total = _NOTHING
+    passed = 0
+    for k in range(j, a.shape[0], LANES):
+        total += _NOTHING if k == old else a[k] * (f[k] + eta)
+        passed += total <= u
+    new = j + LANES * passed
+    return new if new < a.shape[0] else last_possible(a, f, eta, old)
+
+
+@njit(cache=True, nogil=True)
+def last_possible(a: Array, f: Array, eta: Any, old: int) -> int:
+    """Return the last topic that is possible: where rounding let a random number pass the sum of all."""
+    for k in range(a.shape[0] - 1, -1, -1):
+        if k != old and a[k] * (f[k] + eta) > _NOTHING:
+            return k
+    return old
