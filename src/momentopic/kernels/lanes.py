@@ -306,3 +306,15 @@ def prefetch(typing: Any, row: Any) -> Any:
             prefetch_line(builder, builder.gep(array.data, [offset]), write=False)
 
     return signature, generate
+
+
+@intrinsic
+def ask_for(typing: Any, array: Any, place: Any) -> Any:
+    """Ask for the cache line of array[place]; the array has one dimension."""
+    signature = types.void(array, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = _row(context, builder, signature.args[0], args[0]).data
+        prefetch_line(builder, builder.gep(data, [args[1]]), write=False)
+
+    return signature, generate

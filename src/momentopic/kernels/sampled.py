@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from momentopic.kernels.abreast import ABREAST, draw_abreast
-from momentopic.kernels.lanes import LANES, add_at, passed_lanes, prefetch, weighted_lanes
+from momentopic.kernels.lanes import LANES, add_at, ask_for, passed_lanes, prefetch, weighted_lanes
 from momentopic.kernels.random import GOLDEN, mix
 
 Array = np.ndarray[Any, Any]
@@ -23,6 +23,7 @@ _LOW = np.uint64((1 << 24) - 1)
 _AHEAD = 2  # entries: the counts of a word are asked for that early
 _ROOM = 128  # tokens of each document that are laid out at a time
 _SPARE = 4  # places after them, so that words may be written, and looked ahead at, without a branch
+_LINE = 64  # bytes
 _NONE = -1
 
 
@@ -50,6 +51,9 @@ def sweep_abreast(
     """
     K = alpha.shape[0]
     end_word = first_word + phi.shape[0]
+    if first_word == 0:
+        copy(indptr, 0, entry, 0, entry.shape[0])
+        copy(first_token, 0, token, 0, token.shape[0])
     words = np.zeros((ABREAST, _ROOM + _SPARE), dtype=np.int64)
     topics = np.zeros((ABREAST, _ROOM + _SPARE), dtype=np.uint16)
     a = zeros_in_lines(ABREAST, K)
@@ -74,11 +78,11 @@ def sweep_abreast(
                     if d == _NONE:
                         d = following
                         following += 1
-                        if first_word == 0:
-                            entry[d], token[d] = indptr[d], first_token[d]
                         if entry[d] == indptr[d + 1] or indices[entry[d]] >= end_word:
                             d = _NONE
                             continue
+                        later = min(d + ABREAST, indptr.shape[0] - 2)
+                        ask_for_document(indices, counts, entry[later], z, token[later], N[later])
                         streams[g] = state[d]
                         take_up(N[d], alpha, scale, n[g], a[g], change)
                     entry[d], left[g], end[g] = lay_out(
@@ -97,6 +101,17 @@ def sweep_abreast(
             return
         draw_abreast(start, until, words, topics, a, n, streams, phi, eta, scale)
         drawn = until
+
+
+@njit(cache=True, nogil=True)
+def ask_for_document(indices: Array, counts: Array, entry: int, z: Array, token: int, n: Array) -> None:
+    """Ask for what the next draws of a document begin with: no processor foresees where that lies."""
+    for i in range(2):
+        ask_for(indices, entry + i * (_LINE // indices.itemsize))
+        ask_for(counts, entry + i * (_LINE // counts.itemsize))
+    for i in range(0, _ROOM, _LINE // z.itemsize):
+        ask_for(z, token + i)
+    prefetch(n)
 
 
 @njit(cache=True, nogil=True)
