@@ -133,7 +133,7 @@ def test_gibbs_draws_have_the_right_probabilities(K):
     )
     state.entry, state.token, state.first_token = (np.arange(n) for _ in range(3))
     old = rng.integers(K, size=n)
-    state.z = old.astype(np.int32)
+    state.z = old.astype(np.uint16)
     state.N[np.arange(n), old] = 1
     blocks.sampled_block(corpus.block(0), state, blocks.WordCounts(0, counts), np.float32(0.01), scale, alpha)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -108,7 +108,9 @@ def draw_abreast(
     first: Any,
     end: Any,
     words: Any,
+    topics: Any,
     z: Any,
+    tokens: Any,
     a: Any,
     n: Any,
     streams: Any,
@@ -128,10 +130,14 @@ def draw_abreast(
         The positions: from the first until before the end.
     words : int64 array of shape (ABREAST, positions)
         Where the row of each token's word begins in F.
-    z : uint16 array of the same shape
-        Topics.
+    topics : uint16 array of the same shape
+        The topic of each, so far.
+    z : uint16 array
+        Where the new ones go.
+    tokens : int64 array of shape (ABREAST,)
+        And where in z, for position 0.
     a : float32 array of shape (ABREAST, K)
-        (n_k + alpha_k) scale_k for each document; all 0 where there is none: then nothing happens.
+        (n_k + alpha_k) scale_k for each document. All 0 where there is none: then no topic changes.
     n : int32 array of shape (ABREAST, K)
         Topic counts of the documents.
     streams : uint64 array of shape (ABREAST,)
@@ -141,13 +147,17 @@ def draw_abreast(
     eta : float32
     scale : float32 array of shape (K,)
     """
-    signature = types.void(types.int64, types.int64, words, z, a, n, streams, F, types.float32, scale)
+    whole, number = types.int64, types.float32
+    signature = types.void(whole, whole, words, topics, z, tokens, a, n, streams, F, number, scale)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first, end, words, z, a, n, streams, F, eta, scale = pieces(context, builder, signature, args)
+        arrays = pieces(context, builder, signature, args)
+        first, end, words, topics, z, tokens, a, n, streams, F, eta, scale = arrays
         width, room = builder.extract_value(scale.shape, 0), builder.extract_value(words.shape, 1)
         states = builder.bitcast(streams.data, _LONGS.as_pointer())
         stream = cgutils.alloca_once_value(builder, builder.load(states, align=8))
+
+        first_tokens = [_at(builder, tokens.data, _long(g)) for g in _ALL]
 
         def draw(position: Any, length: int) -> None:
             places = [builder.add(builder.mul(_long(g), room), position) for g in _ALL]
@@ -157,8 +167,9 @@ def draw_abreast(
                 for first in range(0, length, LANES):
                     prefetch_line(builder, builder.gep(F.data, [builder.add(ahead, _long(first))]), write=False)
             weights, counts = ([builder.gep(of.data, [_long(g * length)]) for g in _ALL] for of in (a, n))
-            topics = [builder.gep(z.data, [place]) for place in places]
-            _draw(builder, length // LANES, rows, weights, counts, topics, stream, eta, scale.data)
+            before = [_at(builder, topics.data, place) for place in places]
+            results = [builder.gep(z.data, [builder.add(token, position)]) for token in first_tokens]
+            _draw(builder, length // LANES, rows, weights, counts, before, results, stream, eta, scale.data)
 
         # a loop for each number of vectors: registers cannot be counted through
         for length in range(LANES, IN_REGISTERS + 1, LANES):
@@ -176,7 +187,8 @@ def _draw(
     rows: list[Any],
     weights: list[Any],
     counts: list[Any],
-    topics: list[Any],
+    before: list[Any],
+    results: list[Any],
     stream: Any,
     eta: Any,
     scale: Any,
@@ -184,7 +196,6 @@ def _draw(
     """Draw one token of each document: every step for all of them, then the next."""
     smoothing = TILE.broadcast(builder, eta)
     chances, thresholds = _random_numbers(builder, stream)
-    before = [builder.load(topic) for topic in topics]
     olds = [builder.zext(old, LONG) for old in before]
     own = []  # of the old topic, with the token itself left out
     for g, old in enumerate(olds):
@@ -226,8 +237,8 @@ def _draw(
         rest = builder.fmul(builder.extract_element(thresholds, index[g]), rest)
         possible = builder.fcmp_ordered(">", there, _NOTHING)
         taken.append(builder.and_(builder.fcmp_ordered("<", rest, others[g]), possible))
-    for g, topic in enumerate(topics):
-        builder.store(builder.select(taken[g], builder.trunc(news[g], before[g].type), before[g]), topic)
+    for g, result in enumerate(results):
+        builder.store(builder.select(taken[g], builder.trunc(news[g], before[g].type), before[g]), result)
         one = builder.zext(taken[g], _INT)
         for k, change, count in ((olds[g], builder.fsub, builder.sub), (news[g], builder.fadd, builder.add)):
             lane = builder.and_(k, _long(LANES - 1))

@@ -60,9 +60,13 @@ def sweep_abreast(
     n = np.zeros((ABREAST, K), dtype=np.int32)
     streams = np.zeros(ABREAST, dtype=np.uint64)
     document = np.full(ABREAST, _NONE)
-    first, end = np.zeros(ABREAST, dtype=np.int64), np.full(ABREAST, _ROOM)  # of the tokens of each that are laid out
+    # tokens that would be at position 0; without a document, what is "drawn" goes back into `topics`, as seen from z
+    nowhere = (topics.ctypes.data - z.ctypes.data) // z.itemsize + topics.shape[1] * np.arange(ABREAST)
+    tokens = nowhere.copy()
+    end = np.full(ABREAST, _ROOM)  # of the tokens of each that are laid out
     left = np.zeros(ABREAST, dtype=np.int64)  # tokens of the next entry, if some of it have been laid out
-    following = 0
+    n_documents = indptr.shape[0] - 1
+    following = next_document(indptr, indices, entry, end_word, 0)
     drawn = _ROOM
     while True:
         start = drawn % _ROOM
@@ -71,17 +75,13 @@ def sweep_abreast(
             if end[g] == drawn:
                 d = document[g]
                 if d != _NONE:
-                    copy(topics[g], first[g], z, token[d], drawn - first[g])
-                    token[d] += drawn - first[g]
-                first[g] = end[g] = start
-                while end[g] == start and (d != _NONE or following < indptr.shape[0] - 1):
+                    token[d] = tokens[g] + drawn
+                end[g] = start
+                while end[g] == start and (d != _NONE or following < n_documents):
                     if d == _NONE:
                         d = following
-                        following += 1
-                        if entry[d] == indptr[d + 1] or indices[entry[d]] >= end_word:
-                            d = _NONE
-                            continue
-                        later = min(d + ABREAST, indptr.shape[0] - 2)
+                        following = next_document(indptr, indices, entry, end_word, d + 1)
+                        later = min(d + ABREAST, n_documents - 1)
                         ask_for_document(indices, counts, entry[later], z, token[later], N[later])
                         streams[g] = state[d]
                         take_up(N[d], alpha, scale, n[g], a[g], change)
@@ -89,9 +89,11 @@ def sweep_abreast(
                         indices, counts, entry[d], indptr[d + 1], left[g], first_word, end_word, K, words[g], start
                     )
                     copy(z, token[d], topics[g], start, end[g] - start)
+                    tokens[g] = token[d] - start
                     if end[g] == start:
                         state[d] = streams[g]
                         lay_down(n[g], N[d], a[g], change)
+                        tokens[g] = nowhere[g]
                         d = _NONE
                 document[g] = d
             if document[g] != _NONE:
@@ -99,11 +101,19 @@ def sweep_abreast(
                 until = min(until, end[g])
         if not working:
             return
-        draw_abreast(start, until, words, topics, a, n, streams, phi, eta, scale)
+        draw_abreast(start, until, words, topics, z, tokens, a, n, streams, phi, eta, scale)
         drawn = until
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
+def next_document(indptr: Array, indices: Array, entry: Array, end_word: int, d: int) -> int:
+    """Return the first document from d on whose next entry is of a word before the end; how many there are, if none."""
+    while d < entry.shape[0] and (entry[d] == indptr[d + 1] or indices[entry[d]] >= end_word):
+        d += 1
+    return d
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def ask_for_document(indices: Array, counts: Array, entry: int, z: Array, token: int, n: Array) -> None:
     """Ask for what the next draws of a document begin with: no processor foresees where that lies."""
     for i in range(2):
@@ -114,7 +124,7 @@ def ask_for_document(indices: Array, counts: Array, entry: int, z: Array, token:
     prefetch(n)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def take_up(counts: Array, alpha: Array, scale: Array, n: Array, a: Array, change: Array) -> None:
     """Make the topic counts of a document ready for draws."""
     for k in range(alpha.shape[0]):
@@ -123,7 +133,7 @@ def take_up(counts: Array, alpha: Array, scale: Array, n: Array, a: Array, chang
         change[k] -= counts[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def lay_down(n: Array, counts: Array, a: Array, change: Array) -> None:
     """Write the topic counts of a document back; nothing is drawn in its place, unless another one comes."""
     for k in range(n.shape[0]):
@@ -140,21 +150,21 @@ def zeros_in_lines(n: int, width: int) -> Array:
     return space[first : first + n * width].reshape((n, width))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def copy(source: Array, first: int, out: Array, place: int, many: int) -> None:
     """Write some numbers elsewhere. Indices are unsigned here, so that none is checked for being negative."""
     for i in range(many):
         out[np.uint64(place + i)] = source[np.uint64(first + i)]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def repeat(out: Array, place: int, many: Any, value: Any) -> None:
     """Write one number many times."""
     for i in range(many):
         out[np.uint64(place + i)] = value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def lay_out(
     indices: Array,
     counts: Array,
