@@ -267,10 +267,10 @@ def test_how_much_the_first_draws_make_of_the_moments():
     assert parts.second_start(5, 17_000, 100) == parts.second_start(1, 17_000, 100) == (0.5, 6)
 
 
-def test_topics_of_few_tokens_are_at_rest_sooner_and_those_of_many_documents_later():
+def test_topics_of_few_tokens_are_at_rest_sooner_and_those_of_few_long_documents_later():
     assert parts.movement_at_rest(350_000, 1800, 50) == pytest.approx(0.026)
     assert parts.movement_at_rest(10_000, 1800, 50) > parts.movement_at_rest(350_000, 1800, 50)
-    assert parts.movement_at_rest(2e6, 17_000, 100) < parts.movement_at_rest(2e6, 2000, 100) < 0.026
+    assert parts.movement_at_rest(2e6, 2000, 50) < parts.movement_at_rest(2e6, 17_000, 50) < 0.026
 
 
 def test_a_part_of_the_tokens_and_then_all(planted):

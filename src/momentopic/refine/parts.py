@@ -19,7 +19,7 @@ _MOST_PASSES = 8
 _PASSES = 3  # of the inference that tokens are drawn from
 _FEW_DOCUMENTS, _MANY_DOCUMENTS = 50, 100  # to a topic
 _AT_REST, _USUAL_TOKENS = 0.026, 7000  # for topics of so many tokens
-_STRICTEST_FOR_MANY, _STRICTEST, _LAXEST = 0.65, 0.85, 1.5
+_STRICTEST, _STRICTEST_FOR_FEW, _LAXEST = 0.65, 0.4, 1.5
 _LINE = 16  # floats in a cache line
 
 
@@ -72,9 +72,10 @@ def second_start(passes: int, n_docs: int, K: int) -> Start:
 def movement_at_rest(n_tokens: float, n_docs: int, K: int) -> float:
     """Return how little averaged topics may still move, in mean l1 error, when the sweeps end.
 
-    By chance alone, topics of fewer tokens move more. Where a topic has many documents, somewhat more sweeps pay.
+    By chance alone, topics of fewer tokens move more. Where a topic has many tokens, but few documents, sweeps go on
+    paying for longer.
     """
-    strictest = _STRICTEST_FOR_MANY if n_docs >= _MANY_DOCUMENTS * K else _STRICTEST
+    strictest = _STRICTEST if n_docs >= _MANY_DOCUMENTS * K else _STRICTEST_FOR_FEW
     return _AT_REST * float(np.clip(np.sqrt(_USUAL_TOKENS * K / n_tokens), strictest, _LAXEST))
 
 
