@@ -12,8 +12,8 @@ leaves itself out of the counts.
 
 Documents and words are divided into as many parts. In each turn every part of the documents holds another part of the
 words and changes their counts at once; a sweep is as many turns as there are parts (Yan, Xu and Qi 2009). So word
-counts are never out of date (only the totals of the topics are, by a turn), no two threads touch the same words, and
-the bits are the same for any number of threads.
+counts are up to date, but for tokens that are drawn at the same moment (see `kernels.abreast`), and the totals of the
+topics by a turn; no two threads touch the same words, and the bits are the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _MOST_SWEEPS = 1000
 # Tokens that were drawn under softened topics give a flat prior, under which they move easily; each new estimate is
 # sharper. Taking these steps slowly anneals the chain: it ends in better topics than one that is sharp at once.
 _PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 45
-_LEAST_STEPS, _STEPS = 4, 3  # before the sweeps may end by themselves; in a given number of them
+_LEAST_STEPS, _STEPS = 6, 3  # before the sweeps may end by themselves; in a given number of them
 _WORDS = 8192
 _LAST_STEPS = 100  # of the fixed point for the concentration, at the end
 _CHECK_EVERY = 20
