@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils as untyped_cgutils
@@ -27,6 +28,14 @@ _LINE = 16  # floats in a cache line
 def padded_length(n_topics: int) -> int:
     """Return the length that arrays over topics are padded to: the next multiple of LANES."""
     return -(-n_topics // LANES) * LANES
+
+
+@extending.register_jitable
+def zeros_in_lines(n: int, width: int) -> Any:
+    """Return a float32 array of n rows, each of which begins with a cache line, as vectors are read fastest."""
+    space = np.zeros(n * width + _LINE, dtype=np.float32)
+    first = -(space.ctypes.data // space.itemsize) % _LINE
+    return space[first : first + n * width].reshape((n, width))
 
 
 def _row(context: Any, builder: Any, kind: Any, value: Any) -> Any:

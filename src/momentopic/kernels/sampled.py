@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from momentopic.kernels.abreast import ABREAST, draw_abreast
-from momentopic.kernels.lanes import LANES, add_at, ask_for, passed_lanes, prefetch, weighted_lanes
+from momentopic.kernels.lanes import LANES, add_at, ask_for, passed_lanes, prefetch, weighted_lanes, zeros_in_lines
 from momentopic.kernels.random import GOLDEN, mix
 
 Array = np.ndarray[Any, Any]
@@ -140,14 +140,6 @@ def lay_down(n: Array, counts: Array, a: Array, change: Array) -> None:
         counts[k] = n[k]
         change[k] += counts[k]
         a[k] = _NOTHING
-
-
-@njit(cache=True, nogil=True)
-def zeros_in_lines(n: int, width: int) -> Array:
-    """Return zeros whose rows begin with a cache line."""
-    space = np.zeros(n * width + LANES, dtype=np.float32)
-    first = -(space.ctypes.data // space.itemsize) % LANES
-    return space[first : first + n * width].reshape((n, width))
 
 
 @njit(cache=True, nogil=True, forceinline=True)

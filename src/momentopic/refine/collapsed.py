@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from momentopic import kernels
 from momentopic._types import FloatArray
 from momentopic.checkpoint import Checkpoint
 from momentopic.corpus.blocks import Corpus
@@ -40,7 +41,6 @@ from momentopic.refine.parts import (
     passes_of_first_round,
     second_start,
     word_boundaries,
-    zeros_in_lines,
 )
 from momentopic.refine.prior import CountHistogram, concentration_steps, smoothing_steps
 from momentopic.refine.refined import Refined
@@ -243,7 +243,7 @@ class _Run:
         (totals,), self.states = self.engine.update(start_block, self.corpus, firsts, *args)
         self.totals = totals[: self.K].copy()  # it is added to
         del phi, args  # before there are counts
-        self.take(zeros_in_lines(len(self.seen), padded_width(self.K)))
+        self.take(kernels.lanes.zeros_in_lines(len(self.seen), padded_width(self.K)))
         for turn in range(len(self.words)):
             _, self.states, self.words = self.engine.turn(count_block, self.corpus, self.states, self.words, turn)
 

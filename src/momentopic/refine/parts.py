@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,6 @@ _PASSES = 3  # of the inference that tokens are drawn from
 _FEW_DOCUMENTS, _MANY_DOCUMENTS = 50, 100  # to a topic
 _AT_REST, _USUAL_TOKENS = 0.026, 7000  # for topics of so many tokens
 _STRICTEST, _STRICTEST_FOR_FEW, _LAXEST = 0.65, 0.4, 1.5
-_LINE = 16  # floats in a cache line
 
 
 class Start(NamedTuple):
@@ -104,10 +103,3 @@ def padded_width(K: int) -> int:
     """Return how many numbers an array over topics has: whole vectors of the processor."""
     width: int = kernels.lanes.padded_length(K)
     return width
-
-
-def zeros_in_lines(n_words: int, width: int) -> Any:
-    """Return an array over words and topics whose rows begin with a cache line, as vectors are read fastest."""
-    space = np.zeros(n_words * width + _LINE, dtype=np.float32)
-    first = -(space.ctypes.data // space.itemsize) % _LINE
-    return space[first : first + n_words * width].reshape(n_words, width)

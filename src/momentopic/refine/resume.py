@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from momentopic import kernels
 from momentopic.checkpoint import Checkpoint, Stage
 from momentopic.refine.blocks import BlockState
-from momentopic.refine.parts import zeros_in_lines
 
 STAGE = "refinement"
 _FIELDS = ("N", "random", "entry", "token", "first_token", "G", "z", "indptr", "indices", "counts")
@@ -47,7 +47,7 @@ def restore_run(run: Any, saved: Stage) -> dict[str, Any]:
             _, i, field = name.split(".")
             states.setdefault(int(i), {})[field] = array
     run.states = [BlockState(**states[i]) for i in range(len(states))]
-    words = zeros_in_lines(*saved.arrays["words"].shape)
+    words = kernels.lanes.zeros_in_lines(*saved.arrays["words"].shape)
     words[:] = saved.arrays["words"]
     run.take(words)
     run.totals, run.alpha = saved.arrays["totals"], saved.arrays["alpha"]
