@@ -14,7 +14,6 @@ from numba import types
 
 from momentopic.kernels.lanes import FLOAT, LANES, TILE, ZERO, cgutils, intrinsic
 from momentopic.kernels.random import FIRST, GOLDEN, SECOND
-from momentopic.kernels.registers import IN_REGISTERS
 from momentopic.kernels.tiles import LONG, pieces, prefetch_line
 
 ABREAST = 4  # as many as fill the waiting times, and whose vectors are still in registers
@@ -117,8 +116,9 @@ def draw_abreast(
     F: Any,
     eta: Any,
     scale: Any,
+    vectors: Any,
 ) -> Any:
-    """Draw the tokens at some positions, for all documents abreast and at most IN_REGISTERS topics.
+    """Draw the tokens at some positions, for all documents abreast.
 
     Draws are those of Liu (1996): another topic is proposed, as the others' weights a_k (f_k + eta) say, and taken with
     probability (1 - p_old) / (1 - p_new), if that is below 1. It leaves the same distribution as a Gibbs draw does as
@@ -146,36 +146,30 @@ def draw_abreast(
         Topic counts of the words.
     eta : float32
     scale : float32 array of shape (K,)
+    vectors : tuple of integers
+        As long as K has vectors: registers cannot be counted through, so there is code for each number of them.
     """
     whole, number = types.int64, types.float32
-    signature = types.void(whole, whole, words, topics, z, tokens, a, n, streams, F, number, scale)
+    signature = types.void(whole, whole, words, topics, z, tokens, a, n, streams, F, number, scale, vectors)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         arrays = pieces(context, builder, signature, args)
-        first, end, words, topics, z, tokens, a, n, streams, F, eta, scale = arrays
-        width, room = builder.extract_value(scale.shape, 0), builder.extract_value(words.shape, 1)
+        first, end, words, topics, z, tokens, a, n, streams, F, eta, scale, _ = arrays
+        length, room = LANES * signature.args[-1].count, builder.extract_value(words.shape, 1)
         states = builder.bitcast(streams.data, _LONGS.as_pointer())
         stream = cgutils.alloca_once_value(builder, builder.load(states, align=8))
-
         first_tokens = [_at(builder, tokens.data, _long(g)) for g in _ALL]
-
-        def draw(position: Any, length: int) -> None:
+        with cgutils.for_range_slice(builder, first, end, _long(1)) as (position, _):
             places = [builder.add(builder.mul(_long(g), room), position) for g in _ALL]
             rows = [builder.gep(F.data, [_at(builder, words.data, place)]) for place in places]
             for place in places:  # at the end of the room, rows are asked for that nobody needs
                 ahead = _at(builder, words.data, builder.add(place, _long(_AHEAD)))
-                for first in range(0, length, LANES):
-                    prefetch_line(builder, builder.gep(F.data, [builder.add(ahead, _long(first))]), write=False)
+                for column in range(0, length, LANES):
+                    prefetch_line(builder, builder.gep(F.data, [builder.add(ahead, _long(column))]), write=False)
             weights, counts = ([builder.gep(of.data, [_long(g * length)]) for g in _ALL] for of in (a, n))
             before = [_at(builder, topics.data, place) for place in places]
             results = [builder.gep(z.data, [builder.add(token, position)]) for token in first_tokens]
             _draw(builder, length // LANES, rows, weights, counts, before, results, stream, eta, scale.data)
-
-        # a loop for each number of vectors: registers cannot be counted through
-        for length in range(LANES, IN_REGISTERS + 1, LANES):
-            fits = builder.icmp_signed("==", width, _long(length))
-            with builder.if_then(fits), cgutils.for_range_slice(builder, first, end, _long(1)) as (position, _):
-                draw(position, length)
         builder.store(builder.load(stream), states, align=8)
 
     return signature, generate

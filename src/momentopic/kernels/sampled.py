@@ -44,10 +44,12 @@ def sweep_abreast(
     N: Array,
     state: Array,
     change: Array,
+    vectors: tuple[int, ...],
 ) -> None:
-    """Do what `sweep_one_by_one` does, `ABREAST` documents at a time, for at most IN_REGISTERS topics.
+    """Do what `sweep_one_by_one` does, `ABREAST` documents at a time.
 
-    A document that has been gone through gives its place to the next one.
+    A document that has been gone through gives its place to the next one. `vectors` is as in `draw_abreast`: for many
+    topics, and so many registers, this would be slower.
     """
     K = alpha.shape[0]
     end_word = first_word + phi.shape[0]
@@ -101,7 +103,7 @@ def sweep_abreast(
                 until = min(until, end[g])
         if not working:
             return
-        draw_abreast(start, until, words, topics, z, tokens, a, n, streams, phi, eta, scale)
+        draw_abreast(start, until, words, topics, z, tokens, a, n, streams, phi, eta, scale, vectors)
         drawn = until
 
 

@@ -160,9 +160,7 @@ def sampled_block(
 ) -> tuple[tuple[Any, ...], BlockState, WordCounts]:
     """Draw the tokens of some words anew; return what that adds to the totals of the topics."""
     change = np.zeros_like(alpha)
-    few = len(alpha) <= kernels.registers.IN_REGISTERS
-    sweep = kernels.sampled.sweep_abreast if few else kernels.sampled.sweep_one_by_one
-    sweep(
+    operands = (
         *state.rows(block),
         state.entry,
         state.token,
@@ -177,6 +175,10 @@ def sampled_block(
         state.random,
         change,
     )
+    if len(alpha) <= kernels.registers.IN_REGISTERS:
+        kernels.sampled.sweep_abreast(*operands, (0,) * (len(alpha) // kernels.lanes.LANES))
+    else:
+        kernels.sampled.sweep_one_by_one(*operands)
     return (change,), state, words
 
 
