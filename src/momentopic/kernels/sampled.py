@@ -191,8 +191,7 @@ def lay_out(
         row, many = (word - first_word) * width, np.int64(counts[np.uint64(entry)])
         if many > _ROOM - place:
             repeat(words, place, _ROOM - place, row)
-            # if there was no room at all, all of them are left
-            return entry, many - (_ROOM - place) if place < _ROOM else 0, _ROOM
+            return entry, many - (_ROOM - place), _ROOM
         # most words occur this often at most: so often without a branch
         for i in range(_SPARE):
             words[np.uint64(place + i)] = row
