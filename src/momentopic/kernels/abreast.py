@@ -223,7 +223,7 @@ def _draw(
     news = []
     for g, lane in enumerate(lanes):
         masks = [builder.fcmp_ordered("<=", builder.fadd(begins[g], s), parts[g]) for s in sums[g][:-1]]
-        news.append(builder.add(lane, builder.shl(_passed(builder, masks, lane), _long(4))))
+        news.append(builder.add(lane, builder.mul(_passed(builder, masks, lane), _long(LANES))))
     taken = []
     for g, new in enumerate(news):
         there = builder.fmul(_at(builder, weights[g], new), builder.fadd(_at(builder, rows[g], new), eta))

@@ -157,7 +157,7 @@ def count_drawn(
     first_token: Array,
     out: Array,
 ) -> None:
-    """Add how often some consecutive words have each topic, as drawn, to `out` (words x K); as in `sampled_sweep`."""
+    """Add how often some consecutive words have each topic, as drawn, to `out` (words x K); as in `sampled`."""
     end_word = first_word + out.shape[0]
     for d in range(indptr.shape[0] - 1):
         e, t = entry[d], token[d]

@@ -228,7 +228,7 @@ def sweep_one_by_one(
         As in `collapsed.expected_sweep`.
     token : int64 array of shape (documents,)
         The token of each document that comes next.
-    z : int array of shape (tokens,)
+    z : uint16 array of shape (tokens,)
         The topic of each token, entry after entry.
     first_token : int64 array of shape (documents,)
     state : uint64 array of shape (documents,)
