@@ -40,5 +40,5 @@ def short_rounds(monkeypatch):
     monkeypatch.setattr("momentopic.refine.parts._MOST_PASSES", 3)
     monkeypatch.setattr("momentopic.refine.collapsed._FIRST_ROUND", 3)
     monkeypatch.setattr("momentopic.refine.collapsed._TWO_ROUNDS", 6)
-    monkeypatch.setattr("momentopic.refine.collapsed._FIRST_SAMPLE", 2)
-    monkeypatch.setattr("momentopic.refine.collapsed._SAMPLE_EVERY", 1)
+    monkeypatch.setattr("momentopic.refine.samples._FIRST_SAMPLE", 2)
+    monkeypatch.setattr("momentopic.refine.samples._SAMPLE_EVERY", 1)

@@ -127,7 +127,7 @@ def test_a_part_of_the_tokens_on_the_device(corpus):
     np.testing.assert_array_equal(N.sum(axis=1), np.asarray(part.sum(axis=1)).ravel())
     run.estimate_prior()
     done = run.nothing_sampled()
-    run.take_sample(done)
+    done.add(run.words, run.K)
     run.begin_again(done, 0)
     run.sweep(sampled_block)
     assert run.states[0].F.get().sum() == corpus.counts.sum()

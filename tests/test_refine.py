@@ -267,10 +267,14 @@ def test_how_much_the_first_draws_make_of_the_moments():
     assert parts.second_start(5, 17_000, 100) == parts.second_start(1, 17_000, 100) == (0.5, 6)
 
 
-def test_topics_of_few_tokens_are_at_rest_sooner_and_those_of_few_long_documents_later():
-    assert parts.movement_at_rest(350_000, 1800, 50) == pytest.approx(0.026)
-    assert parts.movement_at_rest(10_000, 1800, 50) > parts.movement_at_rest(350_000, 1800, 50)
-    assert parts.movement_at_rest(2e6, 2000, 50) < parts.movement_at_rest(2e6, 17_000, 50) < 0.026
+@pytest.mark.parametrize(("n_docs", "usual"), [(2800, 0.026), (1800, 0.08)])
+def test_topics_of_few_tokens_are_at_rest_sooner(n_docs, usual):
+    assert parts.movement_at_rest(350_000, n_docs, 50) == pytest.approx(usual)
+    assert usual < parts.movement_at_rest(10_000, n_docs, 50) <= 1.5 * usual
+
+
+def test_topics_of_many_tokens_are_at_rest_later_with_few_documents():
+    assert parts.movement_at_rest(2e6, 4000, 50) < parts.movement_at_rest(2e6, 17_000, 50) < 0.026
 
 
 def test_a_part_of_the_tokens_and_then_all(planted):
@@ -294,7 +298,7 @@ def test_a_part_of_the_tokens_and_then_all(planted):
         lengths = np.concatenate([state.N.sum(axis=1) for state in run.states])
         np.testing.assert_array_equal(lengths, np.asarray(part.sum(axis=1)).ravel())
     done = run.nothing_sampled()
-    run.take_sample(done)
+    done.add(run.words, run.K)
     run.begin_again(done, 0)
     np.testing.assert_array_equal(run.counts().sum(axis=1), np.asarray(X.sum(axis=0)).ravel())
     assert blocks.taking_part(run.corpus, run.states) is run.corpus

@@ -19,8 +19,7 @@ topics by a turn; no two threads touch the same words, and the bits are the same
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +31,11 @@ from momentopic.engine.base import Engine
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.refine.blocks import WordCounts, count_block, expected_block, prior_block, sampled_block, start_block
 from momentopic.refine.parts import (
+    AFTER_LEAP,
     Start,
     draws_tokens,
     first_start,
+    leaps,
     movement_at_rest,
     number_of_parts,
     padded_width,
@@ -45,6 +46,7 @@ from momentopic.refine.parts import (
 from momentopic.refine.prior import CountHistogram, concentration_steps, smoothing_steps
 from momentopic.refine.refined import Refined
 from momentopic.refine.resume import STAGE, restore_run, save_run
+from momentopic.refine.samples import Samples
 
 _EXPECTED_START = Start(0.05, 3)
 # sampled sweeps after which all tokens are drawn anew, from the topics that these have found, if so many are to come
@@ -56,16 +58,17 @@ _SWEEPS_BEYOND, _EXPECTED_SWEEPS = 12, 40
 # then just there, until less than a part of the tokens changes its topic in one.
 _BEYOND, _MOVED = np.float32(2.5), 0.02
 _PLAIN = np.float32(1)
-_FIRST_SAMPLE, _SAMPLE_EVERY = 12, 4
 _MOST_SWEEPS = 1000
 # Tokens that were drawn under softened topics give a flat prior, under which they move easily; each new estimate is
 # sharper. Taking these steps slowly anneals the chain: it ends in better topics than one that is sharp at once.
 _PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 45
 _LEAST_STEPS, _STEPS = 6, 3  # before the sweeps may end by themselves; in a given number of them
+_LEAST_STRETCHES = 5  # the same where sweeps leap
+_LEAP = 4  # stretches: so far a leap goes
 _WORDS = 8192
 _LAST_STEPS = 100  # of the fixed point for the concentration, at the end
 _CHECK_EVERY = 20
-_FORM = 6  # of the state in a checkpoint: one of another form is not taken up
+_FORM = 7  # of the state in a checkpoint: one of another form is not taken up
 
 
 def refine_collapsed(
@@ -112,6 +115,7 @@ def refine_collapsed(
         run = _Run(corpus, engine, len(topics), smoothing, callback, checkpoint, sample)
         if sample and _first_round(n_sweeps):
             run.divide(passes_of_first_round(corpus.tokens, corpus.shape[0], len(topics)))
+            run.leaps = leaps(corpus.shape[0], len(topics))
         run.resume()
         if not run.states:
             run.start(topics, random_state)
@@ -125,39 +129,6 @@ def refine_collapsed(
 def _first_round(n_sweeps: int | None) -> int:
     """Return after how many sampled sweeps all tokens are drawn anew; 0 for never."""
     return _FIRST_ROUND if n_sweeps is None or n_sweeps >= _TWO_ROUNDS else 0
-
-
-@dataclass(eq=False)
-class _Sampling:
-    """The sampled sweeps so far.
-
-    Attributes
-    ----------
-    sums : list of arrays
-        Of the counts of each part of the words, over so many samples.
-    n_samples, n, begun : int
-        Samples, sweeps, and the sweeps before this round of them.
-    n_steps, last_step : int
-        Estimates of the prior, and the sweep before which the last one was made.
-    moved : float
-        How far the mean topics had moved at the last check.
-    at_rest : bool
-        Whether that was little enough, and no estimate was made since.
-    earlier : array, optional
-        What they were then.
-    """
-
-    sums: list[Any]
-    n_samples: int = 0
-    n: int = 0
-    begun: int = 0
-    n_steps: int = 0
-    last_step: int = 0
-    moved: float = 1.0
-    at_rest: bool = False
-    earlier: Any = None
-
-    NUMBERS: ClassVar = ("n_samples", "n", "begun", "n_steps", "last_step", "moved", "at_rest")
 
 
 class _Run:
@@ -192,7 +163,8 @@ class _Run:
         self.checkpoint = checkpoint
         self.sample = sample
         self.n_expected = 0  # sweeps before a resumption
-        self.sampling: _Sampling | None = None
+        self.leaps = False
+        self.sampling: Samples | None = None
 
     def divide(self, passes: int) -> None:
         """Divide documents and words for sweeps of so many passes, each over one token in as many."""
@@ -213,10 +185,14 @@ class _Run:
             self.divide(saved.values["passes"])
             arrays = restore_run(self, saved)
             self.n_expected = saved.values["n_expected"]
-            if "sums" in arrays:
-                sums = [arrays["sums"][part.first : part.first + len(part.counts)] for part in self.words]
-                numbers = {name: saved.values[name] for name in _Sampling.NUMBERS}
-                self.sampling = _Sampling(sums, **numbers, earlier=arrays.get("earlier"))
+            if "n_samples" in saved.values:
+                numbers = {name: saved.values[name] for name in Samples.NUMBERS}
+                sums, trend = (self.in_parts(arrays.get(name)) for name in ("sums", "trend"))
+                self.sampling = Samples(sums, trend, **numbers, earlier=arrays.get("earlier"))
+
+    def in_parts(self, array: Any) -> list[Any]:
+        """Divide an array over words as their counts are."""
+        return [] if array is None else [array[part.first : part.first + len(part.counts)] for part in self.words]
 
     def keep(self, n_expected: int = 0) -> None:
         """Keep the state after a sweep, if that is due."""
@@ -225,8 +201,10 @@ class _Run:
         values: dict[str, Any] = {"n_expected": n_expected, "passes": self.passes}
         arrays: dict[str, Any] = {}
         if (done := self.sampling) is not None:
-            values |= {name: getattr(done, name) for name in _Sampling.NUMBERS}
-            arrays = {"sums": np.concatenate(done.sums), "earlier": done.earlier}
+            values |= {name: getattr(done, name) for name in Samples.NUMBERS}
+            of_words = {"sums": done.sums, "trend": done.trend}
+            arrays = {name: np.concatenate(parts) if parts else None for name, parts in of_words.items()}
+            arrays["earlier"] = done.earlier
         save_run(self.checkpoint, self, values, arrays, sample=self.sample, form=_FORM)
 
     def start(self, topics: Any, random_state: int, how: Start | None = None) -> None:
@@ -313,35 +291,38 @@ class _Run:
         for n in range(done.n + 1, most + 1):
             if n == first_round + 1 > 1:
                 done = self.sampling = self.begin_again(done, random_state)
-            to_come = most - first_round if done.begun == first_round else first_round
+            last_round = done.begun == first_round
+            to_come = most - first_round if last_round else first_round
             every = min(_PRIOR_EVERY_SAMPLED, -(-to_come // _STEPS))
+            leaping = last_round and self.leaps and len(done.times(every)) > 1
+            if leaping and done.age == every and most - done.n >= every:
+                self.leap(done, every, random_state)
             done.n = n
-            age = n - done.begun
             if done.n_steps == 0 or n - done.last_step >= every or done.at_rest:
                 self.estimate_prior()
                 done.n_steps, done.last_step, done.at_rest = done.n_steps + 1, n, False
             self.sweep(sampled_block)
-            if n == most or (age >= _FIRST_SAMPLE and age % _SAMPLE_EVERY == 0):
-                self.take_sample(done)
-            if age % _CHECK_EVERY == 0:
+            if n == most or done.due():
+                done.add(self.words, self.K, done.weight(every) if leaping and done.age <= every else None)
+            if done.age % (every if leaping else _CHECK_EVERY) == 0:
                 self.measure_movement(done)
                 done.at_rest = n_sweeps is None and done.moved < tol
             self.report(done.moved)
-            if done.at_rest and done.n_steps >= _LEAST_STEPS:
+            if done.at_rest and done.n_steps >= (_LEAST_STRETCHES if leaping else _LEAST_STEPS):
                 break
             self.keep()
         concentration = concentration_steps(self.alpha, self.topics_of_documents(), self.lengths, _LAST_STEPS)
         self.release(done)
-        return Refined(self.mean(done), concentration, self.eta, 0, done.n, done.moved < tol)
+        return Refined(self.topics(done.mean()), concentration, self.eta, 0, done.n, done.moved < tol)
 
-    def nothing_sampled(self, n: int = 0) -> _Sampling:
+    def nothing_sampled(self, n: int = 0) -> Samples:
         """Return the state before the first sweep of a round, `n` sweeps having been done."""
-        return _Sampling([np.zeros_like(part.counts[:, : self.K]) for part in self.words], n=n, begun=n)
+        return Samples([np.zeros_like(part.counts[:, : self.K]) for part in self.words], n=n, begun=n, began=n)
 
-    def begin_again(self, done: _Sampling, random_state: int) -> _Sampling:
+    def begin_again(self, done: Samples, random_state: int) -> Samples:
         """Draw all tokens anew under the topics that the samples give, softened again."""
         self.release(done)
-        topics = self.mean(done).astype(np.float32)
+        topics = self.topics(done.mean()).astype(np.float32)
         how = second_start(self.passes, self.corpus.shape[0], self.K)
         done.sums = []
         self.divide(1)
@@ -349,24 +330,30 @@ class _Run:
         self.start(topics, random_state + 1, how)
         return self.nothing_sampled(done.n)
 
-    def release(self, done: _Sampling) -> None:
+    def leap(self, done: Samples, length: int, random_state: int) -> None:
+        """Go on as a stretch of so many sweeps went, far beyond it, and draw all tokens anew from there.
+
+        What changes slowly goes on changing for hundreds of sweeps: this saves most of them. Samples from before the
+        first leap are left out of the average.
+        """
+        counts = self.counts()
+        self.states, self.words = [], []
+        if done.n_leaps == 0:
+            done.sums, done.n_samples = [], 0
+        counts += done.beyond(_LEAP * length, length)
+        topics = self.topics(counts).astype(np.float32)
+        del counts
+        done.n_leaps += 1
+        done.began = done.n
+        self.start(topics, random_state + 1 + done.n_leaps, AFTER_LEAP)
+
+    def release(self, done: Samples) -> None:
         """Let go of what the mean of the samples does not need: it takes much memory, and more is to come."""
-        self.states, self.words, done.earlier = [], [], None
+        self.states, self.words, done.trend, done.earlier = [], [], [], None
 
-    def take_sample(self, done: _Sampling) -> None:
-        """Add the counts as they are to the sums."""
-        samples = [part.counts[:, : self.K] for part in self.words]
-        if done.n_samples == 0:
-            done.sums[:] = [sample.copy() for sample in samples]  # on a device, if they are there
-        else:
-            for total, sample in zip(done.sums, samples, strict=True):
-                np.add(total, sample, out=total)
-        done.n_samples += 1
-
-    def measure_movement(self, done: _Sampling) -> None:
+    def measure_movement(self, done: Samples) -> None:
         """Compare the mean of the samples with that of the last time: in single precision, for it is done often."""
-        mean = _on_host(np.concatenate(done.sums))
-        mean /= np.float32(done.n_samples)
+        mean = _on_host(done.mean())
         mean += np.float32(self.eta)
         mean[~self.seen] = 0
         mean /= mean.sum(axis=0)
@@ -374,12 +361,6 @@ class _Run:
             difference = np.subtract(mean, done.earlier, out=done.earlier)
             done.moved = float(np.abs(difference, out=difference).sum() / (2 * self.K))
         done.earlier = mean
-
-    def mean(self, done: _Sampling) -> FloatArray:
-        """Return the topics of the mean of the samples."""
-        mean = np.concatenate(done.sums)
-        mean /= np.float32(done.n_samples)
-        return self.topics(mean)
 
     def topics_of_documents(self) -> CountHistogram:
         """Return how often each number of tokens of each topic is in a document."""

@@ -20,6 +20,7 @@ _PASSES = 3  # of the inference that tokens are drawn from
 _FEW_DOCUMENTS, _MANY_DOCUMENTS = 50, 100  # to a topic
 _AT_REST, _USUAL_TOKENS = 0.026, 7000  # for topics of so many tokens
 _STRICTEST, _STRICTEST_FOR_FEW, _LAXEST = 0.65, 0.4, 1.5
+_AT_REST_LEAPING = 0.08  # by a stretch: each leap moves them, and then is averaged over
 
 
 class Start(NamedTuple):
@@ -35,6 +36,9 @@ class Start(NamedTuple):
 
     background: float
     n_passes: int
+
+
+AFTER_LEAP = Start(0.0, 2 * _PASSES)
 
 
 def draws_tokens(corpus: Corpus, n_sweeps: int | None) -> bool:
@@ -68,14 +72,22 @@ def second_start(passes: int, n_docs: int, K: int) -> Start:
     return Start(0.5 if passes == 1 else 0.2, _PASSES)
 
 
+def leaps(n_docs: int, K: int) -> bool:
+    """Return whether sweeps leap along their trend: with more documents to a topic that makes topics worse."""
+    return n_docs < _FEW_DOCUMENTS * K
+
+
 def movement_at_rest(n_tokens: float, n_docs: int, K: int) -> float:
     """Return how little averaged topics may still move, in mean l1 error, when the sweeps end.
 
-    By chance alone, topics of fewer tokens move more. Where a topic has many tokens, but few documents, sweeps go on
-    paying for longer.
+    By chance alone, topics of fewer tokens move more. Where a topic has many tokens, but not many documents, sweeps go
+    on paying for longer.
     """
+    by_chance = np.sqrt(_USUAL_TOKENS * K / n_tokens)
+    if leaps(n_docs, K):
+        return _AT_REST_LEAPING * float(np.clip(by_chance, 1, _LAXEST))
     strictest = _STRICTEST if n_docs >= _MANY_DOCUMENTS * K else _STRICTEST_FOR_FEW
-    return _AT_REST * float(np.clip(np.sqrt(_USUAL_TOKENS * K / n_tokens), strictest, _LAXEST))
+    return _AT_REST * float(np.clip(by_chance, strictest, _LAXEST))
 
 
 def number_of_parts(n_tokens: float, n_docs: int) -> int:
