@@ -92,15 +92,15 @@ def test_a_leap_goes_on_as_the_sweeps_before_it_went(few, monkeypatch):
 
 
 def test_leaps_are_a_stretch_apart_and_leave_one_at_the_end(few, monkeypatch):
-    assert leaps_of(monkeypatch, few, 200)[0] == [75, 120]
-    assert leaps_of(monkeypatch, few, 210)[0] == [75, 120, 165]
+    assert leaps_of(monkeypatch, few, 190)[0] == [72, 114]
+    assert leaps_of(monkeypatch, few, 198)[0] == [72, 114, 156]
     assert leaps_of(monkeypatch, few, 119)[0] == []
     assert leaps_of(monkeypatch, few, 10)[0] == []
 
 
 def test_sweeps_that_leap_end_after_a_stretch_by_themselves(few, monkeypatch):
     found, refined = leaps_of(monkeypatch, few, None, tol=1.0)
-    assert (found, refined.n_sampled, refined.converged) == ([75, 120, 165, 210], 255, True)
+    assert (found, refined.n_sampled, refined.converged) == ([72, 114, 156, 198], 240, True)
     found, refined = leaps_of(monkeypatch, few, None, tol=1e-9)
     assert len(found) > 10
     assert (refined.n_sampled, refined.converged) == (1000, False)

@@ -2,8 +2,9 @@
 
 Every token draws its topic under the moment solution, softened, and collapsed Gibbs sweeps go on from there; after some
 of them once more, under the topics that they have found. Where topics have many tokens, the sweeps before that go over
-a part of them, the more often (`parts.passes_of_first_round`). The topics are the mean over sweeps. The state is one
-number a token.
+a part of them, the more often (`parts.passes_of_first_round`). Where topics have few documents, the sweeps after it
+come in stretches, between which the topics leap along their trend. The topics are the mean over sweeps. The state is
+one number a token.
 
 Without sampled sweeps, collapsed variational inference of order zero (CVB0) goes from the moment solution past the
 nearest optima to a good one, which is nearly as good and soon reached; it keeps K numbers a nonzero. The same is done
@@ -63,7 +64,7 @@ _MOST_SWEEPS = 1000
 # sharper. Taking these steps slowly anneals the chain: it ends in better topics than one that is sharp at once.
 _PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 45
 _LEAST_STEPS, _STEPS = 6, 3  # before the sweeps may end by themselves; in a given number of them
-_LEAST_STRETCHES = 5  # the same where sweeps leap
+_STRETCH, _LEAST_STRETCHES = 42, 5  # the same where sweeps leap
 _LEAP = 4  # stretches: so far a leap goes
 _WORDS = 8192
 _LAST_STEPS = 100  # of the fixed point for the concentration, at the end
@@ -97,8 +98,8 @@ def refine_collapsed(
     smoothing : float, optional
         The Dirichlet parameter of the topics; by default it is estimated.
     tol : float, optional
-        The topics are at rest when twenty sweeps move the averaged topics by less than this, in mean l1 error (at
-        most 1); by default `movement_at_rest`.
+        The topics are at rest when twenty sweeps, or the stretch between two leaps, move the averaged topics by less
+        than this, in mean l1 error (at most 1); by default `movement_at_rest`.
     random_state : int
     callback : callable, optional
         Called as ``callback(sweeps done, how far the topics moved)`` after each sweep.
@@ -293,7 +294,7 @@ class _Run:
                 done = self.sampling = self.begin_again(done, random_state)
             last_round = done.begun == first_round
             to_come = most - first_round if last_round else first_round
-            every = min(_PRIOR_EVERY_SAMPLED, -(-to_come // _STEPS))
+            every = min(_STRETCH if self.leaps else _PRIOR_EVERY_SAMPLED, -(-to_come // _STEPS))
             leaping = last_round and self.leaps and len(done.times(every)) > 1
             if leaping and done.age == every and most - done.n >= every:
                 self.leap(done, every, random_state)
