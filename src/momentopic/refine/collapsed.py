@@ -187,8 +187,8 @@ class _Run:
             arrays = restore_run(self, saved)
             self.n_expected = saved.values["n_expected"]
             if "n_samples" in saved.values:
-                numbers = {name: saved.values[name] for name in Samples.NUMBERS}
-                sums, trend = (self.in_parts(arrays.get(name)) for name in ("sums", "trend"))
+                numbers = {name: saved.values[name] for name in Samples([]).numbers()}
+                sums, trend = self.in_parts(arrays.get("sums")), self.in_parts(arrays.get("trend"))
                 self.sampling = Samples(sums, trend, **numbers, earlier=arrays.get("earlier"))
 
     def in_parts(self, array: Any) -> list[Any]:
@@ -202,7 +202,7 @@ class _Run:
         values: dict[str, Any] = {"n_expected": n_expected, "passes": self.passes}
         arrays: dict[str, Any] = {}
         if (done := self.sampling) is not None:
-            values |= {name: getattr(done, name) for name in Samples.NUMBERS}
+            values |= done.numbers()
             of_words = {"sums": done.sums, "trend": done.trend}
             arrays = {name: np.concatenate(parts) if parts else None for name, parts in of_words.items()}
             arrays["earlier"] = done.earlier
@@ -292,7 +292,7 @@ class _Run:
         for n in range(done.n + 1, most + 1):
             if n == first_round + 1 > 1:
                 done = self.sampling = self.begin_again(done, random_state)
-            last_round = done.begun == first_round
+            last_round = done.round_begun == first_round
             to_come = most - first_round if last_round else first_round
             every = min(_STRETCH if self.leaps else _PRIOR_EVERY_SAMPLED, -(-to_come // _STEPS))
             leaping = last_round and self.leaps and len(done.times(every)) > 1
@@ -318,7 +318,8 @@ class _Run:
 
     def nothing_sampled(self, n: int = 0) -> Samples:
         """Return the state before the first sweep of a round, `n` sweeps having been done."""
-        return Samples([np.zeros_like(part.counts[:, : self.K]) for part in self.words], n=n, begun=n, began=n)
+        sums = [np.zeros_like(part.counts[:, : self.K]) for part in self.words]
+        return Samples(sums, n=n, round_begun=n, stretch_begun=n)
 
     def begin_again(self, done: Samples, random_state: int) -> Samples:
         """Draw all tokens anew under the topics that the samples give, softened again."""
@@ -345,7 +346,7 @@ class _Run:
         topics = self.topics(counts).astype(np.float32)
         del counts
         done.n_leaps += 1
-        done.began = done.n
+        done.stretch_begun = done.n
         self.start(topics, random_state + 1 + done.n_leaps, AFTER_LEAP)
 
     def release(self, done: Samples) -> None:

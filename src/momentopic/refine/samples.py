@@ -27,7 +27,7 @@ class Samples:
         The same of the stretch, each sample weighted by its distance in time from their middle.
     n_samples, n : int
         Samples, and sweeps.
-    begun, began : int
+    round_begun, stretch_begun : int
         The sweeps before this round, and before this stretch of it.
     n_steps, last_step : int
         Estimates of the prior, and the sweep before which the last one was made.
@@ -44,8 +44,8 @@ class Samples:
     trend: list[Any] = field(default_factory=list)
     n_samples: int = 0
     n: int = 0
-    begun: int = 0
-    began: int = 0
+    round_begun: int = 0
+    stretch_begun: int = 0
     n_steps: int = 0
     last_step: int = 0
     n_leaps: int = 0
@@ -53,15 +53,16 @@ class Samples:
     at_rest: bool = False
     earlier: Any = None
 
-    NUMBERS: ClassVar = (
-        *("n_samples", "n", "begun", "began", "n_steps", "last_step", "n_leaps"),
-        *("moved", "at_rest"),
-    )
+    ARRAYS: ClassVar = ("sums", "trend", "earlier")
+
+    def numbers(self) -> dict[str, Any]:
+        """Return what is not an array."""
+        return {name: value for name, value in vars(self).items() if name not in self.ARRAYS}
 
     @property
     def age(self) -> int:
         """The sweeps of this stretch."""
-        return self.n - self.began
+        return self.n - self.stretch_begun
 
     def times(self, length: int) -> Any:
         """Return the sweeps of a stretch of so many after which a sample is taken: not while it forgets its start."""
