@@ -1,10 +1,7 @@
 """Sampled sweeps that leap along their trend: when, how far, and to the same bits every time."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from momentopic import Corpus, DiscreteICA, checkpoint, simulate
 from momentopic.engine.threads import ThreadEngine
@@ -132,19 +129,3 @@ def test_a_fit_goes_on_around_a_leap(few, tmp_path, monkeypatch, n_sweeps_done):
     again = DiscreteICA(**options, checkpoint=tmp_path / "state").fit(few)
     assert again.components_.tobytes() == whole.components_.tobytes()
     assert again.concentration_.tobytes() == whole.concentration_.tobytes()
-
-
-def test_a_refinement_that_leaps_holds_one_array_more(monkeypatch):
-    """As many as `memory.refinement_bytes` reckons with."""
-    monkeypatch.setattr(collapsed, "_WORDS", 500)
-    M, n_topics = 30_000, 16
-    corpus = Corpus(sp.random(100, M, density=0.002, format="csr", random_state=0, data_rvs=np.ones))
-    start = np.random.default_rng(0).dirichlet(np.ones(M), size=n_topics).astype(np.float32)
-    refine_collapsed(corpus, start, ThreadEngine(2), n_sweeps=10)  # compiles
-    tracemalloc.start()
-    try:
-        refine_collapsed(corpus, start, ThreadEngine(2), n_sweeps=130)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 6 * 4 * M * n_topics  # without the start, which was there before
