@@ -39,7 +39,7 @@ def leaps_of(monkeypatch, corpus, n_sweeps, **options):
 def test_the_trend_is_that_of_least_squares():
     rng = np.random.default_rng(0)
     counts = rng.random((30, 6, 16)).astype(np.float32)
-    done = Samples([], n=50, stretch_begun=50)
+    done = Samples(n=50, stretch_begun=50)
     taken = []
     for sweep, sample in enumerate(counts, 1):
         done.n += 1

@@ -187,7 +187,7 @@ class _Run:
             arrays = restore_run(self, saved)
             self.n_expected = saved.values["n_expected"]
             if "n_samples" in saved.values:
-                numbers = {name: saved.values[name] for name in Samples([]).numbers()}
+                numbers = {name: saved.values[name] for name in Samples().numbers()}
                 sums, trend = self.in_parts(arrays.get("sums")), self.in_parts(arrays.get("trend"))
                 self.sampling = Samples(sums, trend, **numbers, earlier=arrays.get("earlier"))
 
@@ -318,8 +318,7 @@ class _Run:
 
     def nothing_sampled(self, n: int = 0) -> Samples:
         """Return the state before the first sweep of a round, `n` sweeps having been done."""
-        sums = [np.zeros_like(part.counts[:, : self.K]) for part in self.words]
-        return Samples(sums, n=n, round_begun=n, stretch_begun=n)
+        return Samples(n=n, round_begun=n, stretch_begun=n)
 
     def begin_again(self, done: Samples, random_state: int) -> Samples:
         """Draw all tokens anew under the topics that the samples give, softened again."""

@@ -40,7 +40,7 @@ class Samples:
         What they were then.
     """
 
-    sums: list[Any]
+    sums: list[Any] = field(default_factory=list)
     trend: list[Any] = field(default_factory=list)
     n_samples: int = 0
     n: int = 0
@@ -67,7 +67,7 @@ class Samples:
     def times(self, length: int) -> Any:
         """Return the sweeps of a stretch of so many after which a sample is taken: not while it forgets its start."""
         first = _FIRST_SAMPLE if self.n_leaps == 0 else _SAMPLE_EVERY
-        return np.arange(-(-first // _SAMPLE_EVERY) * _SAMPLE_EVERY, length + 1, _SAMPLE_EVERY)
+        return np.arange(first, length + 1, _SAMPLE_EVERY)
 
     def due(self) -> bool:
         """Return whether the counts are to be added after this sweep."""
