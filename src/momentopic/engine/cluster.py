@@ -61,7 +61,7 @@ class Cluster:
             if found is not None:
                 kept[found] = present[found]
         kept.update((address, present[address]) for address in new)
-        for have in self._have.values():
+        for have in list(self._have.values()):  # a corpus may go, and its entry with it, at any moment
             for address in set(have) - set(kept):
                 del have[address]
         self.workers = kept
