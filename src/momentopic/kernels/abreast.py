@@ -7,6 +7,7 @@ them sees what the others of the same moment do to the counts of a word that the
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -107,11 +108,12 @@ def draw_abreast(
     first: Any,
     end: Any,
     words: Any,
-    topics: Any,
     z: Any,
     tokens: Any,
     a: Any,
-    n: Any,
+    N: Any,
+    documents: Any,
+    nobody: Any,
     streams: Any,
     F: Any,
     eta: Any,
@@ -130,16 +132,18 @@ def draw_abreast(
         The positions: from the first until before the end.
     words : int64 array of shape (ABREAST, positions)
         Where the row of each token's word begins in F.
-    topics : uint16 array of the same shape
-        The topic of each, so far.
     z : uint16 array
-        Where the new ones go.
+        Topics of the tokens.
     tokens : int64 array of shape (ABREAST,)
-        And where in z, for position 0.
+        Where in z those of each document would begin, if they began at position 0.
     a : float32 array of shape (ABREAST, K)
         (n_k + alpha_k) scale_k for each document. All 0 where there is none: then no topic changes.
-    n : int32 array of shape (ABREAST, K)
-        Topic counts of the documents.
+    N : float32 array of shape (all documents, K)
+        Topic counts.
+    documents : int64 array of shape (ABREAST,)
+        Which those abreast are; negative for none.
+    nobody : float32 array of shape (K,)
+        All 0: the topic counts of none.
     streams : uint64 array of shape (ABREAST,)
         Random streams.
     F : float32 array of shape (words, K)
@@ -150,15 +154,17 @@ def draw_abreast(
         As long as K has vectors: registers cannot be counted through, so there is code for each number of them.
     """
     whole, number = types.int64, types.float32
-    signature = types.void(whole, whole, words, topics, z, tokens, a, n, streams, F, number, scale, vectors)
+    signature = types.void(whole, whole, words, z, tokens, a, N, documents, nobody, streams, F, number, scale, vectors)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         arrays = pieces(context, builder, signature, args)
-        first, end, words, topics, z, tokens, a, n, streams, F, eta, scale, _ = arrays
+        first, end, words, z, tokens, a, N, documents, nobody, streams, F, eta, scale, _ = arrays
         length, room = LANES * signature.args[-1].count, builder.extract_value(words.shape, 1)
         states = builder.bitcast(streams.data, _LONGS.as_pointer())
         stream = cgutils.alloca_once_value(builder, builder.load(states, align=8))
-        first_tokens = [_at(builder, tokens.data, _long(g)) for g in _ALL]
+        topics = [builder.gep(z.data, [_at(builder, tokens.data, _long(g))]) for g in _ALL]
+        weights = [builder.gep(a.data, [_long(g * length)]) for g in _ALL]
+        counts = [_row(builder, N, _at(builder, documents.data, _long(g)), nobody.data, length) for g in _ALL]
         with cgutils.for_range_slice(builder, first, end, _long(1)) as (position, _):
             places = [builder.add(builder.mul(_long(g), room), position) for g in _ALL]
             rows = [builder.gep(F.data, [_at(builder, words.data, place)]) for place in places]
@@ -166,11 +172,63 @@ def draw_abreast(
                 ahead = _at(builder, words.data, builder.add(place, _long(_AHEAD)))
                 for column in range(0, length, LANES):
                     prefetch_line(builder, builder.gep(F.data, [builder.add(ahead, _long(column))]), write=False)
-            weights, counts = ([builder.gep(of.data, [_long(g * length)]) for g in _ALL] for of in (a, n))
-            before = [_at(builder, topics.data, place) for place in places]
-            results = [builder.gep(z.data, [builder.add(token, position)]) for token in first_tokens]
-            _draw(builder, length // LANES, rows, weights, counts, before, results, stream, eta, scale.data)
+            here = [builder.gep(each, [position]) for each in topics]
+            _draw(builder, length // LANES, rows, weights, counts, here, stream, eta, scale.data)
         builder.store(builder.load(stream), states, align=8)
+
+    return signature, generate
+
+
+def _row(builder: Any, matrix: Any, i: Any, instead: Any, length: int) -> Any:
+    """Return the address of a row; another one if its number is negative."""
+    row = builder.gep(matrix.data, [builder.mul(i, _long(length))])
+    return builder.select(builder.icmp_signed("<", i, _long(0)), instead, row)
+
+
+@intrinsic
+def exchange(
+    typing: Any,
+    place: Any,
+    gone: Any,
+    coming: Any,
+    N: Any,
+    nobody: Any,
+    alpha: Any,
+    scale: Any,
+    a: Any,
+    change: Any,
+    vectors: Any,
+) -> Any:
+    """Let a document take a place: make its weights. And note what has become of the counts of one that is gone.
+
+    Parameters
+    ----------
+    place : int64
+        Of those abreast.
+    gone, coming : int64
+        Documents; negative for none.
+    N, nobody, scale, a, vectors
+        As in `draw_abreast`.
+    alpha : float32 array of shape (K,)
+    change : float32 array of shape (K,)
+        The tokens that are added to each topic: what documents have when they are gone, less what they came with.
+    """
+    whole = types.int64
+    signature = types.void(whole, whole, whole, N, nobody, alpha, scale, a, change, vectors)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place, gone, coming, N, nobody, alpha, scale, a, change, _ = pieces(context, builder, signature, args)
+        n_vectors = signature.args[-1].count
+        length = LANES * n_vectors
+        old, new = (_row(builder, N, d, nobody.data, length) for d in (gone, coming))
+        prior = builder.select(builder.icmp_signed("<", coming, _long(0)), nobody.data, alpha.data)
+        weights = builder.gep(a.data, [builder.mul(place, _long(length))])
+        for i in range(n_vectors):
+            column = _long(LANES * i)
+            load = partial(TILE.load, builder, offset=column)
+            n = load(new)
+            TILE.store(builder, builder.fadd(load(change.data), builder.fsub(load(old), n)), change.data, column)
+            TILE.store(builder, builder.fmul(builder.fadd(n, load(prior)), load(scale.data)), weights, column)
 
     return signature, generate
 
@@ -181,8 +239,7 @@ def _draw(
     rows: list[Any],
     weights: list[Any],
     counts: list[Any],
-    before: list[Any],
-    results: list[Any],
+    topics: list[Any],
     stream: Any,
     eta: Any,
     scale: Any,
@@ -190,6 +247,7 @@ def _draw(
     """Draw one token of each document: every step for all of them, then the next."""
     smoothing = TILE.broadcast(builder, eta)
     chances, thresholds = _random_numbers(builder, stream)
+    before = [builder.load(topic) for topic in topics]
     olds = [builder.zext(old, LONG) for old in before]
     own = []  # of the old topic, with the token itself left out
     for g, old in enumerate(olds):
@@ -231,10 +289,11 @@ def _draw(
         rest = builder.fmul(builder.extract_element(thresholds, index[g]), rest)
         possible = builder.fcmp_ordered(">", there, _NOTHING)
         taken.append(builder.and_(builder.fcmp_ordered("<", rest, others[g]), possible))
-    for g, result in enumerate(results):
-        builder.store(builder.select(taken[g], builder.trunc(news[g], before[g].type), before[g]), result)
+    for g, topic in enumerate(topics):
+        builder.store(builder.select(taken[g], builder.trunc(news[g], before[g].type), before[g]), topic)
         one = builder.zext(taken[g], _INT)
-        for k, change, count in ((olds[g], builder.fsub, builder.sub), (news[g], builder.fadd, builder.add)):
+        token = builder.uitofp(taken[g], FLOAT)
+        for k, change in ((olds[g], builder.fsub), (news[g], builder.fadd)):
             lane = builder.and_(k, _long(LANES - 1))
             vector = builder.sub(k, lane)
             hot = builder.trunc(builder.shl(one, builder.trunc(lane, _INT)), _MASK)
@@ -245,4 +304,4 @@ def _draw(
                 moved = change(TILE.load(builder, row, vector), builder.select(here, by, ZERO))
                 TILE.store(builder, moved, row, vector)
             place = builder.gep(counts[g], [k])
-            builder.store(count(builder.load(place), one), place)
+            builder.store(change(builder.load(place), token), place)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from momentopic.kernels.abreast import ABREAST, draw_abreast
+from momentopic.kernels.abreast import ABREAST, draw_abreast, exchange
 from momentopic.kernels.lanes import LANES, add_at, ask_for, passed_lanes, prefetch, weighted_lanes, zeros_in_lines
 from momentopic.kernels.random import GOLDEN, mix
 
@@ -54,16 +54,17 @@ def sweep_abreast(
     K = alpha.shape[0]
     end_word = first_word + phi.shape[0]
     if first_word == 0:
-        copy(indptr, 0, entry, 0, entry.shape[0])
-        copy(first_token, 0, token, 0, token.shape[0])
-    words = np.zeros((ABREAST, _ROOM + _SPARE), dtype=np.int64)
-    topics = np.zeros((ABREAST, _ROOM + _SPARE), dtype=np.uint16)
+        entry[:] = indptr[:-1]
+        token[:] = first_token
+    words = np.zeros((2 * ABREAST, _ROOM + _SPARE), dtype=np.int64)
     a = zeros_in_lines(ABREAST, K)
-    n = np.zeros((ABREAST, K), dtype=np.int32)
+    nobody = zeros_in_lines(1, K)[0]
     streams = np.zeros(ABREAST, dtype=np.uint64)
-    document = np.full(ABREAST, _NONE)
-    # tokens that would be at position 0; without a document, what is "drawn" goes back into `topics`, as seen from z
-    nowhere = (topics.ctypes.data - z.ctypes.data) // z.itemsize + topics.shape[1] * np.arange(ABREAST)
+    documents = np.full(ABREAST, _NONE)
+    gone = np.full(ABREAST, _NONE)  # had the place before: counts just written are slow to read, so read later
+    # Tokens that would be at position 0. Without a document, their topics are in the second half of `words`, as seen
+    # from z: an array that nothing else is done with would be freed at once.
+    nowhere = (words[ABREAST:].ctypes.data - z.ctypes.data) // z.itemsize + _ROOM * np.arange(ABREAST)
     tokens = nowhere.copy()
     end = np.full(ABREAST, _ROOM)  # of the tokens of each that are laid out
     left = np.zeros(ABREAST, dtype=np.int64)  # tokens of the next entry, if some of it have been laid out
@@ -74,43 +75,49 @@ def sweep_abreast(
         start = drawn % _ROOM
         until, working = _ROOM, False
         for g in range(ABREAST):
+            d = documents[g]
             if end[g] == drawn:
-                d = document[g]
                 if d != _NONE:
                     token[d] = tokens[g] + drawn
-                end[g] = start
-                while end[g] == start and (d != _NONE or following < n_documents):
-                    if d == _NONE:
-                        d = following
+                if d == _NONE or (left[g] == 0 and not goes_on(indptr, indices, entry, end_word, d)):
+                    if d != _NONE:
+                        state[d] = streams[g]
+                    coming = following if following < n_documents else _NONE
+                    exchange(g, gone[g], coming, N, nobody, alpha, scale, a, change, vectors)
+                    gone[g] = d
+                    documents[g] = d = coming
+                    tokens[g] = nowhere[g]
+                    if d != _NONE:
+                        streams[g] = state[d]
                         following = next_document(indptr, indices, entry, end_word, d + 1)
                         later = min(d + ABREAST, n_documents - 1)
                         ask_for_document(indices, counts, entry[later], z, token[later], N[later])
-                        streams[g] = state[d]
-                        take_up(N[d], alpha, scale, n[g], a[g], change)
+                if d != _NONE:
                     entry[d], left[g], end[g] = lay_out(
                         indices, counts, entry[d], indptr[d + 1], left[g], first_word, end_word, K, words[g], start
                     )
-                    copy(z, token[d], topics[g], start, end[g] - start)
                     tokens[g] = token[d] - start
-                    if end[g] == start:
-                        state[d] = streams[g]
-                        lay_down(n[g], N[d], a[g], change)
-                        tokens[g] = nowhere[g]
-                        d = _NONE
-                document[g] = d
-            if document[g] != _NONE:
+            if d != _NONE:
                 working = True
                 until = min(until, end[g])
         if not working:
+            for g in range(ABREAST):
+                exchange(g, gone[g], _NONE, N, nobody, alpha, scale, a, change, vectors)
             return
-        draw_abreast(start, until, words, topics, z, tokens, a, n, streams, phi, eta, scale, vectors)
+        draw_abreast(start, until, words, z, tokens, a, N, documents, nobody, streams, phi, eta, scale, vectors)
         drawn = until
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def goes_on(indptr: Array, indices: Array, entry: Array, end_word: int, d: int) -> bool:
+    """Return whether the next entry of a document is of a word before the end."""
+    return bool(entry[d] < indptr[d + 1] and indices[entry[d]] < end_word)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def next_document(indptr: Array, indices: Array, entry: Array, end_word: int, d: int) -> int:
     """Return the first document from d on whose next entry is of a word before the end; how many there are, if none."""
-    while d < entry.shape[0] and (entry[d] == indptr[d + 1] or indices[entry[d]] >= end_word):
+    while d < entry.shape[0] and not goes_on(indptr, indices, entry, end_word, d):
         d += 1
     return d
 
@@ -121,39 +128,13 @@ def ask_for_document(indices: Array, counts: Array, entry: int, z: Array, token:
     for i in range(2):
         ask_for(indices, entry + i * (_LINE // indices.itemsize))
         ask_for(counts, entry + i * (_LINE // counts.itemsize))
-    for i in range(0, _ROOM, _LINE // z.itemsize):
-        ask_for(z, token + i)
+        ask_for(z, token + i * (_LINE // z.itemsize))
     prefetch(n)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def take_up(counts: Array, alpha: Array, scale: Array, n: Array, a: Array, change: Array) -> None:
-    """Make the topic counts of a document ready for draws."""
-    for k in range(alpha.shape[0]):
-        n[k] = np.int32(counts[k])
-        a[k] = (counts[k] + alpha[k]) * scale[k]
-        change[k] -= counts[k]
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def lay_down(n: Array, counts: Array, a: Array, change: Array) -> None:
-    """Write the topic counts of a document back; nothing is drawn in its place, unless another one comes."""
-    for k in range(n.shape[0]):
-        counts[k] = n[k]
-        change[k] += counts[k]
-        a[k] = _NOTHING
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def copy(source: Array, first: int, out: Array, place: int, many: int) -> None:
-    """Write some numbers elsewhere. Indices are unsigned here, so that none is checked for being negative."""
-    for i in range(many):
-        out[np.uint64(place + i)] = source[np.uint64(first + i)]
-
-
-@njit(cache=True, nogil=True, forceinline=True)
 def repeat(out: Array, place: int, many: Any, value: Any) -> None:
-    """Write one number many times."""
+    """Write one number many times. Indices are unsigned here, so that none is checked for being negative."""
     for i in range(many):
         out[np.uint64(place + i)] = value
 

@@ -85,7 +85,7 @@ def start_block(
     entry, token = np.empty_like(first_token), np.empty_like(first_token)
     rows = (part.indptr, part.indices, part.counts)
     kernels.collapsed.seek(*rows, first_token, first_word, entry, token)
-    state = BlockState(np.zeros((block.n_docs, width), dtype=np.float32), seeds, entry, token, first_token)
+    state = BlockState(kernels.lanes.zeros_in_lines(block.n_docs, width), seeds, entry, token, first_token)
     if one_in > 1:
         state.indptr, state.indices, state.counts = rows
     if boundaries is not None:
