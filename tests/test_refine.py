@@ -275,6 +275,10 @@ def test_topics_of_few_tokens_are_at_rest_sooner(n_docs, usual):
 
 def test_topics_of_many_tokens_are_at_rest_later_with_few_documents():
     assert parts.movement_at_rest(2e6, 4000, 50) < parts.movement_at_rest(2e6, 17_000, 50) < 0.026
+    # where they leap
+    assert parts.movement_at_rest(1.3e6, 2000, 50) == pytest.approx(0.08)
+    assert 0.06 < parts.movement_at_rest(2e6, 2000, 50) < 0.08
+    assert parts.movement_at_rest(9e6, 2000, 50) == pytest.approx(0.06)
 
 
 def test_a_part_of_the_tokens_and_then_all(planted):

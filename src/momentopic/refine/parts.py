@@ -21,6 +21,7 @@ _FEW_DOCUMENTS, _MANY_DOCUMENTS = 50, 100  # to a topic
 _AT_REST, _USUAL_TOKENS = 0.026, 7000  # for topics of so many tokens
 _STRICTEST, _STRICTEST_FOR_FEW, _LAXEST = 0.65, 0.4, 1.5
 _AT_REST_LEAPING = 0.08  # by a stretch: each leap moves them, and then is averaged over
+_MANY_TOKENS, _STRICTEST_LEAPING = 28000, 0.75  # for topics of more tokens than that, down to this part of it
 
 
 class Start(NamedTuple):
@@ -85,7 +86,8 @@ def movement_at_rest(n_tokens: float, n_docs: int, K: int) -> float:
     """
     by_chance = np.sqrt(_USUAL_TOKENS * K / n_tokens)
     if leaps(n_docs, K):
-        return _AT_REST_LEAPING * float(np.clip(by_chance, 1, _LAXEST))
+        for_many = np.sqrt(_MANY_TOKENS * K / n_tokens)
+        return _AT_REST_LEAPING * float(np.clip(by_chance, np.clip(for_many, _STRICTEST_LEAPING, 1), _LAXEST))
     strictest = _STRICTEST if n_docs >= _MANY_DOCUMENTS * K else _STRICTEST_FOR_FEW
     return _AT_REST * float(np.clip(by_chance, strictest, _LAXEST))
 
