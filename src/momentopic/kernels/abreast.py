@@ -186,7 +186,7 @@ def _row(builder: Any, matrix: Any, i: Any, instead: Any, length: int) -> Any:
 
 
 @intrinsic
-def exchange(
+def take_place(
     typing: Any,
     place: Any,
     gone: Any,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from momentopic.kernels.abreast import ABREAST, draw_abreast, exchange
+from momentopic.kernels.abreast import ABREAST, draw_abreast, take_place
 from momentopic.kernels.lanes import LANES, add_at, ask_for, passed_lanes, prefetch, weighted_lanes, zeros_in_lines
 from momentopic.kernels.random import GOLDEN, mix
 
@@ -83,7 +83,7 @@ def sweep_abreast(
                     if d != _NONE:
                         state[d] = streams[g]
                     coming = following if following < n_documents else _NONE
-                    exchange(g, gone[g], coming, N, nobody, alpha, scale, a, change, vectors)
+                    take_place(g, gone[g], coming, N, nobody, alpha, scale, a, change, vectors)
                     gone[g] = d
                     documents[g] = d = coming
                     tokens[g] = nowhere[g]
@@ -102,7 +102,7 @@ def sweep_abreast(
                 until = min(until, end[g])
         if not working:
             for g in range(ABREAST):
-                exchange(g, gone[g], _NONE, N, nobody, alpha, scale, a, change, vectors)
+                take_place(g, gone[g], _NONE, N, nobody, alpha, scale, a, change, vectors)
             return
         draw_abreast(start, until, words, z, tokens, a, N, documents, nobody, streams, phi, eta, scale, vectors)
         drawn = until
