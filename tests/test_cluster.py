@@ -136,3 +136,15 @@ def test_a_limit_of_memory_is_about_what_is_here(client, X):
     model = DiscreteICA(5, n_sweeps=3, engine=client)
     expected = model.fit(corpus).components_.tobytes()
     assert model.set_params(memory_limit=limit).fit(corpus).components_.tobytes() == expected
+
+
+def test_intensities_of_a_collection(client, X, monkeypatch):
+    model = DiscreteICA(5, refine=None).fit(X[:1500])
+    expected = model.intensities(X[1500:2000])
+    model.set_params(engine=client)
+    collection = chunked(X[1500:2000], [0, 200, 500])
+    found = model.intensities(collection)
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    monkeypatch.setattr("momentopic.intensity._MOST_TOKENS", 1000)
+    with pytest.raises(TypeError, match=r"compute the collection first"):
+        model.intensities(collection)

@@ -38,7 +38,6 @@ from scipy.stats import gamma, poisson
 from momentopic import kernels
 from momentopic._types import FloatArray, IntArray
 from momentopic.corpus.blocks import Block, Corpus
-from momentopic.corpus.validate import document_lengths
 from momentopic.documents import prepared
 from momentopic.engine.base import Engine
 from momentopic.engine.blas import single_threaded_blas
@@ -243,8 +242,8 @@ class _Chain:
         self.N, self.K = corpus.shape[0], len(topics)
         self.phi, _ = prepared(np.ascontiguousarray(topics.T), np.ones(self.K))
         self.scale, self.own, self.eta = np.ones(self.K), np.float32(0), _START_SMOOTHING
-        self.seen = np.bincount(corpus.counts.indices, minlength=corpus.shape[1]) > 0
-        lengths = document_lengths(corpus.counts)
+        self.seen = corpus.word_totals() > 0
+        lengths = corpus.document_lengths()
         self.rows = int(min(lengths.max(initial=0), _MOST_ROWS)) + 1
         self.mean_length = float(lengths.mean())
         self.states: list[Any] = [random_state] * corpus.n_blocks
@@ -359,14 +358,18 @@ def _affordable(corpus: Corpus, K: int, random_state: int) -> tuple[Corpus, floa
     Documents of thousands of tokens are thinned, all by the same factor: a thinned Poisson variable is Poisson, of an
     intensity smaller by that factor. Of many documents some are drawn: the test keeps scores of all topics for each.
     """
-    X = corpus.counts
+    N, tokens = corpus.shape[0], corpus.tokens
     rng = np.random.default_rng(random_state)
-    tokens = float(X.sum(dtype=np.float64))
-    kept = min(1.0, _MOST_LENGTH / max(tokens / X.shape[0], 1e-300))
+    kept = min(1.0, _MOST_LENGTH / max(tokens / N, 1e-300))
+    n = int(min(N * min(1.0, _MOST_TOKENS / max(tokens * kept, 1e-300)), _MOST_SCORES / (SCORES * K)))
+    if n >= N and kept == 1:
+        return corpus, kept
+    X = (
+        corpus.counts
+        if n >= N
+        else corpus.rows(np.sort(rng.choice(N, max(n, min(_LEAST_DOCUMENTS, N)), replace=False)))
+    )
     if kept < 1:
         X = X.astype(np.int64)
         X.data = rng.binomial(X.data, kept)
-    n = int(min(X.shape[0] * min(1.0, _MOST_TOKENS / max(tokens * kept, 1e-300)), _MOST_SCORES / (SCORES * K)))
-    if n < X.shape[0]:
-        X = X[np.sort(rng.choice(X.shape[0], size=min(max(n, _LEAST_DOCUMENTS), X.shape[0]), replace=False))]
-    return (corpus if X is corpus.counts else Corpus(X, empty_ok=True)), kept
+    return Corpus(X, empty_ok=True), kept
