@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from momentopic.kernels.lanes import FLOAT, LANES, TILE, ZERO, cgutils, intrinsic
+from momentopic.kernels.lanes import FLOAT, LANES, TILE, ZERO, cgutils, intrinsic, running_sums
 from momentopic.kernels.random import FIRST, GOLDEN, SECOND
 from momentopic.kernels.tiles import LONG, pieces, prefetch_line
 
@@ -51,25 +51,6 @@ def _spread(builder: Any, topic: Any) -> Any:
     """Return a vector of one topic."""
     first = builder.insert_element(ir.Constant(_INDEX, ir.Undefined), topic, ir.Constant(_INT, 0))
     return builder.shuffle_vector(first, first, _same(_INDEX, 0))
-
-
-def _multiply_add(builder: Any, a: Any, b: Any, total: Any) -> Any:
-    """Return total + a b, in one step where the machine can."""
-    kind = ir.FunctionType(TILE.vector, [TILE.vector] * 3)
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{LANES}f32")
-    return builder.call(function, [a, b, total])
-
-
-def _running_sums(builder: Any, vectors: list[Any]) -> list[Any]:
-    """Return, for each vector, the sums of its lanes up to each one."""
-    shift = 1
-    while shift < LANES:
-        # each lane takes in the one `shift` before it; those that have none take in nothing of another
-        before = ir.Constant(_INDEX, [(i - shift) % LANES for i in range(LANES)])
-        some = ir.Constant(TILE.vector, [float(i >= shift) for i in range(LANES)])
-        vectors = [_multiply_add(builder, builder.shuffle_vector(v, v, before), some, v) for v in vectors]
-        shift *= 2
-    return vectors
 
 
 def _random_numbers(builder: Any, streams: Any) -> tuple[Any, Any]:
@@ -263,7 +244,7 @@ def _draw(
             weight = builder.fmul(TILE.load(builder, weights[g], _long(LANES * i)), smoothed)
             weight = builder.select(builder.icmp_unsigned("==", spread[g], _topics(i)), ZERO, weight)
             sums[g].append(builder.fadd(sums[g][-1], weight) if i else weight)
-    ends = _running_sums(builder, [each[-1] for each in sums])
+    ends = running_sums(builder, [each[-1] for each in sums])
     whole = [builder.shuffle_vector(e, e, _same(_INDEX, LANES - 1)) for e in ends]
     others = [builder.extract_element(w, ir.Constant(_INT, 0)) for w in whole]
     # the lane, then the topic of the lane, at which the sum passes a random part of the whole

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from momentopic.kernels.documents import renew
+from momentopic.kernels.choice import add_up, choose
+from momentopic.kernels.documents import renew, renew_both
 from momentopic.kernels.lanes import exchange, reassign
 from momentopic.kernels.random import GOLDEN, mix
 from momentopic.kernels.registers import IN_REGISTERS, exchange_tokens
@@ -30,12 +31,20 @@ def infer(
     words: Array, counts: Array, phi: Array, alpha: Array, n_passes: int, G: Array, n: Array, scratch: Array
 ) -> None:
     """Infer one document under fixed topics: responsibilities G (entries x K) and counts n, which come as zeros."""
-    # the first pass knows the prior alone: one that already trusts the words before gives sharper topics to start from
+    begin(words, counts, phi, alpha, G, n, scratch)
+    for _ in range(n_passes - 1):
+        renew(words, counts, phi, alpha, _ONE, G, n, scratch)
+
+
+@njit(cache=True, nogil=True)
+def begin(words: Array, counts: Array, phi: Array, alpha: Array, G: Array, n: Array, scratch: Array) -> None:
+    """Do the first pass of `infer`, which knows the prior alone.
+
+    One that already trusts the words before gives sharper topics to start from.
+    """
     nothing = np.zeros(alpha.shape[0], dtype=np.float32)
     for i in range(words.shape[0]):
         reassign(phi[words[i]], alpha, nothing, G[i], np.float32(counts[i]), _ONE, n, scratch)
-    for _ in range(n_passes - 1):
-        renew(words, counts, phi, alpha, _ONE, G, n, scratch)
 
 
 @njit(cache=True, nogil=True)
@@ -85,29 +94,33 @@ def start_drawn(
 ) -> None:
     """Infer the documents under fixed topics and draw from the result at once: responsibilities are not kept."""
     scratch = np.empty(alpha.shape[0], dtype=np.float32)
-    for d in range(indptr.shape[0] - 1):
-        begin, end = indptr[d], indptr[d + 1]
-        G = np.zeros((end - begin, alpha.shape[0]), dtype=np.float32)
-        infer(indices[begin:end], counts[begin:end], phi, alpha, n_passes, G, N[d], scratch)
-        state[d] = draw(indices[begin:end], counts[begin:end], G, state[d], z, first_token[d], N[d])
+    entries = indptr[1:] - indptr[:-1]
+    space = np.empty((2, entries.max(), alpha.shape[0]), dtype=np.float32)
+    by_entries, both = np.argsort(entries), np.ones(2, dtype=np.bool_)  # two at a time have about as many
+    for i in range(0, len(entries), 2):
+        two = by_entries[i : i + 2]
+        for j, d in enumerate(two):
+            words, tokens = indices[indptr[d] : indptr[d + 1]], counts[indptr[d] : indptr[d + 1]]
+            space[j, : entries[d]] = _NOTHING
+            begin(words, tokens, phi, alpha, space[j], N[d], scratch)
+        for _ in range(n_passes - 1):
+            renew_both(indptr, indices, counts, two, both, phi, alpha, _ONE, space, N, scratch)
+        for j, d in enumerate(two):
+            tokens = counts[indptr[d] : indptr[d + 1]]
+            state[d] = draw(tokens, space[j], state[d], z[first_token[d] :], N[d])
 
 
 @njit(cache=True, nogil=True)
-def draw(words: Array, counts: Array, G: Array, stream: Any, z: Array, first_token: int, n: Array) -> Any:
+def draw(counts: Array, G: Array, stream: Any, z: Array, n: Array) -> Any:
     """Draw the topics z of a document's tokens from its responsibilities; return the random stream as it is then."""
     n[:] = _NOTHING
-    t = first_token
-    for e in range(words.shape[0]):
+    sums = np.empty(G.shape[1], dtype=np.float32)
+    t = 0
+    for e in range(counts.shape[0]):
+        add_up(G[e], sums)
         for _ in range(counts[e]):
             stream += GOLDEN
-            u = np.float32(np.int64(mix(stream) >> np.uint64(40))) * _STEP
-            new = 0
-            for k in range(G.shape[1]):
-                if G[e, k] > _NOTHING:
-                    new = k
-                    u -= G[e, k]
-                    if u < _NOTHING:
-                        break
+            new = choose(G[e], sums, np.float32(np.int64(mix(stream) >> np.uint64(40))) * _STEP)
             z[t] = new
             n[new] += _ONE
             t += 1

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from momentopic.kernels.lanes import reassign
-from momentopic.kernels.registers import IN_REGISTERS, renew_tokens
+from momentopic.kernels.registers import IN_REGISTERS, renew_tokens, renew_two
 
 Array = np.ndarray[Any, Any]
 
@@ -47,6 +47,38 @@ def renew(words: Array, counts: Array, phi: Array, c: Array, relax: Any, G: Arra
 
 
 @njit(cache=True, nogil=True)
+def renew_both(
+    indptr: Array,
+    indices: Array,
+    counts: Array,
+    two: Array,
+    active: Array,
+    phi: Array,
+    c: Array,
+    relax: Any,
+    G: Array,
+    N: Array,
+    g: Array,
+) -> None:
+    """Do what `renew` does for those of two documents, or one, that are active; at a time, where both are.
+
+    `two` has their numbers, the second having not fewer entries; G[j] their responsibilities, N their topic counts.
+    """
+    together = 0  # entries
+    if two.shape[0] == 2 and active[0] and active[1] and c.shape[0] <= IN_REGISTERS:
+        together = indptr[two[0] + 1] - indptr[two[0]]
+    if together > 0:
+        a, b = slice(indptr[two[0]], indptr[two[0]] + together), slice(indptr[two[1]], indptr[two[1]] + together)
+        renew_two(
+            indices[a], counts[a], G[0], N[two[0]], indices[b], counts[b], G[1], N[two[1]], phi, c, relax
+        )  # fmt: skip
+    for j, d in enumerate(two):
+        left = slice(indptr[d] + together, indptr[d + 1])
+        if active[j] and left.start < left.stop:
+            renew(indices[left], counts[left], phi, c, relax, G[j, together:], N[d], g)
+
+
+@njit(cache=True, nogil=True)
 def infer(
     indptr: Array, indices: Array, counts: Array, phi: Array, c: Array, tol: float, max_iter: int, out: Array
 ) -> None:
@@ -66,29 +98,37 @@ def infer(
     out : float32 array of shape (n, padded K)
     """
     K = c.shape[0]
-    g, before = np.empty(K, dtype=np.float32), np.empty(K, dtype=np.float32)
-    longest = 0
-    for d in range(indptr.shape[0] - 1):
-        longest = max(longest, indptr[d + 1] - indptr[d])
-    scratch = np.empty((longest, K), dtype=np.float32)
-    for d in range(indptr.shape[0] - 1):
-        begin, end = indptr[d], indptr[d + 1]
-        words, tokens, G, N = indices[begin:end], counts[begin:end], scratch[: end - begin], out[d]
-        N[:] = 0
-        G[:] = 0
-        renew(words, tokens, phi, c, _ONE, G, N, g)
-        length = np.float32(0)  # of the words that some topic can produce; the others say nothing
-        for k in range(K):
-            length += N[k]
+    g, before, lengths = (
+        np.empty(K, dtype=np.float32),
+        np.empty((2, K), dtype=np.float32),
+        np.empty(2, dtype=np.float32),
+    )
+    entries = indptr[1:] - indptr[:-1]
+    space = np.empty((2, entries.max(), K), dtype=np.float32)
+    by_entries = np.argsort(entries)  # two at a time then have about as many
+    out[:] = 0
+    for i in range(0, len(entries), 2):
+        two, active = by_entries[i : i + 2], np.ones(2, dtype=np.bool_)
+        for j, d in enumerate(two):
+            space[j, : entries[d]] = 0
+        renew_both(indptr, indices, counts, two, active, phi, c, _ONE, space, out, g)
+        for j, d in enumerate(two):
+            lengths[j] = 0  # of the words that some topic can produce; the others say nothing
+            for k in range(K):
+                lengths[j] += out[d, k]
         relax = _SECOND_RELAX
         for _ in range(max_iter):
-            before[:] = N
-            renew(words, tokens, phi, c, relax, G, N, g)
+            for j, d in enumerate(two):
+                before[j] = out[d]
+            renew_both(indptr, indices, counts, two, active, phi, c, relax, space, out, g)
             relax = _RELAX
-            moved = np.float32(0)
-            for k in range(K):
-                moved = max(moved, abs(N[k] - before[k]))
-            if moved <= tol * length:
+            for j, d in enumerate(two):
+                moved = np.float32(0)
+                for k in range(K):
+                    moved = max(moved, abs(out[d, k] - before[j, k]))
+                active[j] &= moved > tol * lengths[j]
+            if not active[: two.shape[0]].any():
                 break
-        for k in range(K):
-            N[k] = max(N[k], np.float32(0))
+        for d in two:
+            for k in range(K):
+                out[d, k] = max(out[d, k], np.float32(0))

@@ -62,6 +62,25 @@ def pairwise_sum(builder: Any, vectors: list[Any]) -> Any:
     return vectors[0]
 
 
+def _multiply_add(builder: Any, a: Any, b: Any, total: Any) -> Any:
+    """Return total + a b, in one step where the machine can."""
+    kind = ir.FunctionType(TILE.vector, [TILE.vector] * 3)
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{LANES}f32")
+    return builder.call(function, [a, b, total])
+
+
+def running_sums(builder: Any, vectors: list[Any]) -> list[Any]:
+    """Return, for each vector, the sums of its lanes up to each one."""
+    shift = 1
+    while shift < LANES:
+        # each lane takes in the one `shift` before it; those that have none take in nothing of another
+        before = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [(i - shift) % LANES for i in range(LANES)])
+        some = ir.Constant(TILE.vector, [float(i >= shift) for i in range(LANES)])
+        vectors = [_multiply_add(builder, builder.shuffle_vector(v, v, before), some, v) for v in vectors]
+        shift *= 2
+    return vectors
+
+
 def larger(builder: Any, a: Any, b: Any) -> Any:
     """Return the larger of two vectors, lane by lane."""
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)

@@ -31,17 +31,18 @@ IN_REGISTERS = 8 * LANES  # topics, of three vectors that a processor with 32 re
 _AHEAD = 4  # entries of a document: the row of a word is asked for that early
 
 
-def _over_words(builder: Any, words: Any, n: Any, width: Any, renew: Callable[[Any, list[Any]], None]) -> None:
-    """Call `renew` for each word of a document, with the vectors of its counts n in registers."""
+def _over_words(builder: Any, n_words: Any, ns: list[Any], width: Any, renew: Callable[..., None]) -> None:
+    """Call `renew` for each word of a document, or of some, with the vectors of their counts n in registers."""
     # a loop for each number of vectors: registers cannot be counted through
     for length in range(LANES, IN_REGISTERS + 1, LANES):
         with builder.if_then(builder.icmp_signed("==", width, ir.Constant(LONG, length))):
             places = [ir.Constant(LONG, first) for first in range(0, length, LANES)]
-            sums = [cgutils.alloca_once_value(builder, TILE.load(builder, n.data, place)) for place in places]
-            with cgutils.for_range(builder, builder.extract_value(words.shape, 0)) as loop:
-                renew(loop.index, sums)
-            for place, total in zip(places, sums, strict=True):
-                TILE.store(builder, builder.load(total), n.data, place)
+            sums = [[cgutils.alloca_once_value(builder, TILE.load(builder, n.data, p)) for p in places] for n in ns]
+            with cgutils.for_range(builder, n_words) as loop:
+                renew(loop.index, *sums)
+            for n, totals in zip(ns, sums, strict=True):
+                for place, total in zip(places, totals, strict=True):
+                    TILE.store(builder, builder.load(total), n.data, place)
 
 
 def _vectors(builder: Any, row: Any, width: Any, n_vectors: int) -> list[Any]:
@@ -85,30 +86,74 @@ def renew_tokens(typing: Any, words: Any, counts: Any, phi: Any, c: Any, relax: 
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         words, counts, phi, c, relax, G, n = pieces(context, builder, signature, args)
-        width, nothing = builder.extract_value(c.shape, 0), ir.Constant(FLOAT, 0.0)
-        rest = TILE.broadcast(builder, builder.fsub(ir.Constant(FLOAT, 1.0), relax))
+        width = builder.extract_value(c.shape, 0)
 
         def renew(entry: Any, sums: list[Any]) -> None:
-            rows = _row_of_word(builder, words, ir.Constant(LONG, 0), phi, width, entry, len(sums))
-            places = _vectors(builder, entry, width, len(sums))
-            tokens = _number_of_tokens(builder, counts, entry)
-            own = [TILE.load(builder, G.data, place) for place in places]
-            fresh = []
-            for i, (total, row, g) in enumerate(zip(sums, rows, own, strict=True)):
-                left = without(builder, builder.load(total), g)
-                left = builder.fadd(left, TILE.load(builder, c.data, ir.Constant(LONG, LANES * i)))
-                fresh.append(builder.fmul(TILE.load(builder, phi.data, row), left))
-            whole = tree_sum(builder, pairwise_sum(builder, fresh))
-            possible = builder.fcmp_ordered(">", whole, nothing)
-            scale = TILE.broadcast(builder, builder.select(possible, builder.fdiv(relax, whole), nothing))
-            for total, place, g, f in zip(sums, places, own, fresh, strict=True):
-                new = larger(builder, TILE.add_product(builder, builder.fmul(g, rest), f, scale), ZERO)
-                TILE.store(builder, new, G.data, place)
-                builder.store(TILE.add_product(builder, builder.load(total), tokens, builder.fsub(new, g)), total)
+            _renew(builder, entry, words, counts, phi, c, relax, G, sums)
 
-        _over_words(builder, words, n, width, renew)
+        _over_words(builder, builder.extract_value(words.shape, 0), [n], width, renew)
 
     return signature, generate
+
+
+@intrinsic
+def renew_two(
+    typing: Any,
+    words: Any,
+    counts: Any,
+    G: Any,
+    n: Any,
+    other_words: Any,
+    other_counts: Any,
+    other_G: Any,
+    other_n: Any,
+    phi: Any,
+    c: Any,
+    relax: Any,
+) -> Any:
+    """Do what `renew_tokens` does, for two documents of as many entries at a time.
+
+    Each word of a document waits for the one before it: with two documents the processor has something else to do.
+    """
+    documents = (words, counts, G, n, other_words, other_counts, other_G, other_n)
+    signature = types.void(*documents, phi, c, types.float32)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        *documents, phi, c, relax = pieces(context, builder, signature, args)
+        words, counts, G, n, other_words, other_counts, other_G, other_n = documents
+        width = builder.extract_value(c.shape, 0)
+
+        def renew(entry: Any, sums: list[Any], other_sums: list[Any]) -> None:
+            _renew(builder, entry, words, counts, phi, c, relax, G, sums)
+            _renew(builder, entry, other_words, other_counts, phi, c, relax, other_G, other_sums)
+
+        _over_words(builder, builder.extract_value(words.shape, 0), [n, other_n], width, renew)
+
+    return signature, generate
+
+
+def _renew(
+    builder: Any, entry: Any, words: Any, counts: Any, phi: Any, c: Any, relax: Any, G: Any, sums: list[Any]
+) -> None:
+    """Renew the responsibilities of a word in a document whose counts are in registers."""
+    width, nothing = builder.extract_value(c.shape, 0), ir.Constant(FLOAT, 0.0)
+    rest = TILE.broadcast(builder, builder.fsub(ir.Constant(FLOAT, 1.0), relax))
+    rows = _row_of_word(builder, words, ir.Constant(LONG, 0), phi, width, entry, len(sums))
+    places = _vectors(builder, entry, width, len(sums))
+    tokens = _number_of_tokens(builder, counts, entry)
+    own = [TILE.load(builder, G.data, place) for place in places]
+    fresh = []
+    for i, (total, row, g) in enumerate(zip(sums, rows, own, strict=True)):
+        left = without(builder, builder.load(total), g)
+        left = builder.fadd(left, TILE.load(builder, c.data, ir.Constant(LONG, LANES * i)))
+        fresh.append(builder.fmul(TILE.load(builder, phi.data, row), left))
+    whole = tree_sum(builder, pairwise_sum(builder, fresh))
+    possible = builder.fcmp_ordered(">", whole, nothing)
+    scale = TILE.broadcast(builder, builder.select(possible, builder.fdiv(relax, whole), nothing))
+    for total, place, g, f in zip(sums, places, own, fresh, strict=True):
+        new = larger(builder, TILE.add_product(builder, builder.fmul(g, rest), f, scale), ZERO)
+        TILE.store(builder, new, G.data, place)
+        builder.store(TILE.add_product(builder, builder.load(total), tokens, builder.fsub(new, g)), total)
 
 
 @intrinsic
@@ -177,7 +222,7 @@ def exchange_tokens(
             sum_of_gains = pairwise_sum(builder, gained)
             builder.store(TILE.add_product(builder, builder.load(moved), tokens, sum_of_gains), moved)
 
-        _over_words(builder, words, n, width, renew)
+        _over_words(builder, builder.extract_value(words.shape, 0), [n], width, renew)
         return tree_sum(builder, builder.load(moved))
 
     return signature, generate
