@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from momentopic import simulate
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -42,3 +44,9 @@ def short_rounds(monkeypatch):
     monkeypatch.setattr("momentopic.refine.collapsed._TWO_ROUNDS", 6)
     monkeypatch.setattr("momentopic.refine.samples._FIRST_SAMPLE", 2)
     monkeypatch.setattr("momentopic.refine.samples._SAMPLE_EVERY", 1)
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """A corpus of 3,000 documents and 150 words."""
+    return simulate.gamma_poisson(planted_topics(150, 4), np.full(4, 0.3), 3000, mean_length=60)

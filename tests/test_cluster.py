@@ -8,7 +8,6 @@ from functools import reduce
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 
 from momentopic import DiscreteICA, memory, simulate
@@ -19,6 +18,7 @@ from momentopic.engine import ThreadEngine, get_engine
 from momentopic.moments import dica_moments, sketched_moments
 
 from .conftest import planted_topics
+from .corpora import chunked, written
 
 distributed = pytest.importorskip("distributed")
 # Dask's own: its event loop and its sockets are closed late
@@ -37,24 +37,6 @@ def X():
     return simulate.gamma_poisson(planted_topics(150, 5), np.full(5, 0.3), 5000, mean_length=60).tocsr()
 
 
-def packed(X, folder):
-    with ShardWriter(folder / "packed") as writer:
-        writer.add(X)
-        writer.finish(X.shape[1])
-    return Corpus.open(folder / "packed")
-
-
-def chunked(X, cuts):
-    import dask
-    import dask.array as da
-
-    chunks = [
-        da.from_delayed(dask.delayed(X[a:b]), (b - a, X.shape[1]), dtype=X.dtype, meta=sp.csr_matrix((0, X.shape[1])))
-        for a, b in zip(cuts, cuts[1:], strict=False)
-    ]
-    return da.concatenate(chunks)
-
-
 def nothing(block):
     return (np.zeros(1),)
 
@@ -66,7 +48,7 @@ def folders_kept(dask_worker):
 
 def test_folders_that_workers_cannot_open_are_told_and_others_are_forgotten(client, X, tmp_path):
     engine = get_engine(client)
-    disk = packed(X[:500], tmp_path)
+    disk = written(tmp_path / "packed", X[:500])
     (tmp_path / "packed").rename(tmp_path / "elsewhere")
     with pytest.raises(FileNotFoundError, match="there is no folder .*packed, which every worker must see"):
         engine.sum(nothing, disk)
@@ -87,7 +69,7 @@ def test_folders_that_workers_cannot_open_are_told_and_others_are_forgotten(clie
 
 
 def test_new_workers_are_used_for_a_folder(client, X, tmp_path):
-    engine, disk = get_engine(client), packed(X, tmp_path)
+    engine, disk = get_engine(client), written(tmp_path / "packed", X)
     engine.cluster.ready()
     everybody = dict(engine.cluster.workers)
     del engine.cluster.workers[next(iter(everybody))]  # as if it had come later

@@ -19,6 +19,7 @@ from momentopic.engine.cuda import device_available
 from momentopic.moments import dica_moments, lda_moments
 
 from .conftest import planted_topics
+from .corpora import chunked, written
 from .reference import dica_dense, lda_dense, relative_error
 
 # Dask's own: its event loop and its sockets are closed late
@@ -28,16 +29,8 @@ EXACT = ("one thread", "two threads", "dask")  # engines with the same bits
 ENGINES = (*EXACT, "cuda")
 
 
-def packed(X, folder):
-    from momentopic.corpus import pack
-
-    sp.save_npz(folder / "counts.npz", X)
-    pack(folder / "counts.npz", folder / "packed")
-    return Corpus.open(folder / "packed")
-
-
 # Where the documents are: a function from counts and a folder to a corpus.
-CORPORA = {"memory": lambda X, folder: Corpus(X), "disk": packed}
+CORPORA = {"memory": lambda X, folder: Corpus(X), "disk": lambda X, folder: written(folder / "packed", X)}
 
 
 @pytest.fixture(scope="module")
@@ -425,17 +418,6 @@ def test_without_dask_the_error_says_what_to_install(monkeypatch):
 
 
 # collections
-
-
-def chunked(X, cuts):
-    import dask
-    import dask.array as da
-
-    chunks = [
-        da.from_delayed(dask.delayed(X[a:b]), (b - a, X.shape[1]), dtype=X.dtype, meta=sp.csr_matrix((0, X.shape[1])))
-        for a, b in zip(cuts, cuts[1:], strict=False)
-    ]
-    return da.concatenate(chunks)
 
 
 @pytest.mark.parametrize("options", [{"refine": None}, {"refine": "collapsed", "n_sweeps": 5}], ids=repr)

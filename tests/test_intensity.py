@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 from scipy.stats import gamma, kstest, lognorm, nbinom, poisson
 
 from momentopic import Corpus, DiscreteICA, simulate
-from momentopic.corpus import ShardWriter
 from momentopic.engine import ThreadEngine
 from momentopic.intensity import _Chain, estimate_intensities, topics_of_tokens
 from momentopic.mixing import (
@@ -27,6 +26,7 @@ from momentopic.mixing import (
 )
 
 from .conftest import planted_topics
+from .corpora import written
 
 LENGTHS = (1.0, 6.0)  # the two points of the tiny model
 
@@ -262,10 +262,7 @@ def test_of_documents_on_disk_those_drawn_are_read(monkeypatch, tmp_path):
     monkeypatch.setattr("momentopic.intensity._MOST_SCORES", 150 * 9 * 2)
     D = planted_topics(30, 2)
     X = simulate.gamma_poisson(D, np.ones(2), 400, mean_length=10).tocsr()
-    with ShardWriter(tmp_path / "packed") as writer:
-        writer.add(X)
-        writer.finish(X.shape[1])
-    disk = Corpus.open(tmp_path / "packed")
+    disk = written(tmp_path / "packed", X)
     monkeypatch.setattr(type(disk), "counts", property(lambda self: pytest.fail("all documents were read")))
     found = estimate_intensities(disk, D.T, ThreadEngine())
     np.testing.assert_array_equal(found.weights, estimate_intensities(Corpus(X), D.T, ThreadEngine()).weights)
