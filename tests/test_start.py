@@ -25,7 +25,9 @@ def drawn(X, phi, alpha, seeds, n_passes=4):
     first_token = np.concatenate(([0], np.cumsum(block.lengths())[:-1])).astype(np.int64)
     z, N = np.zeros(int(X.sum()), dtype=np.uint16), np.zeros((X.shape[0], len(alpha)), dtype=np.float32)
     rows = (block.indptr, block.indices, block.counts)
-    kernels.collapsed.start_drawn(*rows, phi, alpha, n_passes, seeds, z, first_token, N)
+    vectors = kernels.registers.vectors_of(len(alpha))
+    order = kernels.documents.by_entries(block.indptr)
+    kernels.collapsed.start_drawn(*rows, order, phi, alpha, n_passes, seeds, z, first_token, N, vectors)
     return z, N, seeds
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from momentopic.kernels.choice import add_up, choose
-from momentopic.kernels.documents import renew, renew_both
+from momentopic.kernels.documents import most_entries, renew, renew_both
 from momentopic.kernels.lanes import exchange, reassign
 from momentopic.kernels.random import GOLDEN, mix
 from momentopic.kernels.registers import IN_REGISTERS, exchange_tokens
@@ -84,6 +84,7 @@ def start_drawn(
     indptr: Array,
     indices: Array,
     counts: Array,
+    order: Array,
     phi: Array,
     alpha: Array,
     n_passes: int,
@@ -91,20 +92,23 @@ def start_drawn(
     z: Array,
     first_token: Array,
     N: Array,
+    vectors: tuple[int, ...],
 ) -> None:
-    """Infer the documents under fixed topics and draw from the result at once: responsibilities are not kept."""
+    """Infer the documents under fixed topics and draw from the result at once: responsibilities are not kept.
+
+    `order` is `by_entries` of the documents, `vectors` is `vectors_of` K.
+    """
     scratch = np.empty(alpha.shape[0], dtype=np.float32)
-    entries = indptr[1:] - indptr[:-1]
-    space = np.empty((2, entries.max(), alpha.shape[0]), dtype=np.float32)
-    by_entries, both = np.argsort(entries), np.ones(2, dtype=np.bool_)  # two at a time have about as many
-    for i in range(0, len(entries), 2):
-        two = by_entries[i : i + 2]
+    space = np.empty((2, most_entries(indptr, order), alpha.shape[0]), dtype=np.float32)
+    both = np.ones(2, dtype=np.bool_)
+    for i in range(0, order.shape[0], 2):
+        two = order[i : i + 2]
         for j, d in enumerate(two):
             words, tokens = indices[indptr[d] : indptr[d + 1]], counts[indptr[d] : indptr[d + 1]]
-            space[j, : entries[d]] = _NOTHING
+            space[j, : words.shape[0]] = _NOTHING
             begin(words, tokens, phi, alpha, space[j], N[d], scratch)
         for _ in range(n_passes - 1):
-            renew_both(indptr, indices, counts, two, both, phi, alpha, _ONE, space, N, scratch)
+            renew_both(indptr, indices, counts, two, both, phi, alpha, _ONE, space, N, scratch, vectors)
         for j, d in enumerate(two):
             tokens = counts[indptr[d] : indptr[d + 1]]
             state[d] = draw(tokens, space[j], state[d], z[first_token[d] :], N[d])

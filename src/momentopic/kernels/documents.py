@@ -46,6 +46,19 @@ def renew(words: Array, counts: Array, phi: Array, c: Array, relax: Any, G: Arra
         reassign(phi[words[i]], c, N, G[i], np.float32(counts[i]), relax, N, g)
 
 
+def by_entries(indptr: Array) -> Array:
+    """Return the numbers of the documents, those of fewer entries first: two at a time then have about as many."""
+    return np.argsort(np.diff(indptr), kind="stable")
+
+
+@njit(cache=True, nogil=True)
+def most_entries(indptr: Array, order: Array) -> int:
+    """Return how many entries the last document of `by_entries` has; 0 if there is none."""
+    if order.shape[0] == 0:
+        return 0
+    return int(indptr[order[-1] + 1] - indptr[order[-1]])
+
+
 @njit(cache=True, nogil=True)
 def renew_both(
     indptr: Array,
@@ -59,18 +72,21 @@ def renew_both(
     G: Array,
     N: Array,
     g: Array,
+    vectors: tuple[int, ...],
 ) -> None:
     """Do what `renew` does for those of two documents, or one, that are active; at a time, where both are.
 
     `two` has their numbers, the second having not fewer entries; G[j] their responsibilities, N their topic counts.
+    `vectors` is `vectors_of` K.
     """
     together = 0  # entries
-    if two.shape[0] == 2 and active[0] and active[1] and c.shape[0] <= IN_REGISTERS:
+    if two.shape[0] == 2 and active[0] and active[1] and len(vectors) > 0:
         together = indptr[two[0] + 1] - indptr[two[0]]
     if together > 0:
         a, b = slice(indptr[two[0]], indptr[two[0]] + together), slice(indptr[two[1]], indptr[two[1]] + together)
         renew_two(
-            indices[a], counts[a], G[0], N[two[0]], indices[b], counts[b], G[1], N[two[1]], phi, c, relax
+            indices[a], counts[a], G[0], N[two[0]], indices[b], counts[b], G[1], N[two[1]], phi, c, relax,
+            vectors,
         )  # fmt: skip
     for j, d in enumerate(two):
         left = slice(indptr[d] + together, indptr[d + 1])
@@ -80,7 +96,16 @@ def renew_both(
 
 @njit(cache=True, nogil=True)
 def infer(
-    indptr: Array, indices: Array, counts: Array, phi: Array, c: Array, tol: float, max_iter: int, out: Array
+    indptr: Array,
+    indices: Array,
+    counts: Array,
+    order: Array,
+    phi: Array,
+    c: Array,
+    tol: float,
+    max_iter: int,
+    out: Array,
+    vectors: tuple[int, ...],
 ) -> None:
     """Write the expected tokens of each topic in each document into `out`, of shape (n, padded K).
 
@@ -91,11 +116,15 @@ def infer(
     ----------
     indptr, indices, counts : arrays
         The rows of a block.
+    order : int64 array of shape (n,)
+        `by_entries` of the documents.
     phi : float32 array of shape (M, padded K)
         The probability of each word (row) under each topic (column), up to a factor for each word.
     c : float32 array of shape (padded K,)
         Dirichlet parameters. K is padded with zeros to a multiple of LANES.
     out : float32 array of shape (n, padded K)
+    vectors : tuple
+        `vectors_of` padded K.
     """
     K = c.shape[0]
     g, before, lengths = (
@@ -103,15 +132,13 @@ def infer(
         np.empty((2, K), dtype=np.float32),
         np.empty(2, dtype=np.float32),
     )
-    entries = indptr[1:] - indptr[:-1]
-    space = np.empty((2, entries.max(), K), dtype=np.float32)
-    by_entries = np.argsort(entries)  # two at a time then have about as many
+    space = np.empty((2, most_entries(indptr, order), K), dtype=np.float32)
     out[:] = 0
-    for i in range(0, len(entries), 2):
-        two, active = by_entries[i : i + 2], np.ones(2, dtype=np.bool_)
+    for i in range(0, order.shape[0], 2):
+        two, active = order[i : i + 2], np.ones(2, dtype=np.bool_)
         for j, d in enumerate(two):
-            space[j, : entries[d]] = 0
-        renew_both(indptr, indices, counts, two, active, phi, c, _ONE, space, out, g)
+            space[j, : indptr[d + 1] - indptr[d]] = 0
+        renew_both(indptr, indices, counts, two, active, phi, c, _ONE, space, out, g, vectors)
         for j, d in enumerate(two):
             lengths[j] = 0  # of the words that some topic can produce; the others say nothing
             for k in range(K):
@@ -120,7 +147,7 @@ def infer(
         for _ in range(max_iter):
             for j, d in enumerate(two):
                 before[j] = out[d]
-            renew_both(indptr, indices, counts, two, active, phi, c, relax, space, out, g)
+            renew_both(indptr, indices, counts, two, active, phi, c, relax, space, out, g, vectors)
             relax = _RELAX
             for j, d in enumerate(two):
                 moved = np.float32(0)

@@ -31,10 +31,23 @@ IN_REGISTERS = 8 * LANES  # topics, of three vectors that a processor with 32 re
 _AHEAD = 4  # entries of a document: the row of a word is asked for that early
 
 
-def _over_words(builder: Any, n_words: Any, ns: list[Any], width: Any, renew: Callable[..., None]) -> None:
-    """Call `renew` for each word of a document, or of some, with the vectors of their counts n in registers."""
-    # a loop for each number of vectors: registers cannot be counted through
-    for length in range(LANES, IN_REGISTERS + 1, LANES):
+def vectors_of(width: int) -> tuple[int, ...]:
+    """Return a tuple as long as an array over topics has vectors; an empty one if these are too many for registers.
+
+    Registers cannot be counted through: for kernels that take such a tuple there is code for each number of them.
+    """
+    return (0,) * (width // LANES) if width <= IN_REGISTERS else ()
+
+
+def _over_words(
+    builder: Any, n_words: Any, ns: list[Any], width: Any, renew: Callable[..., None], n_vectors: int | None = None
+) -> None:
+    """Call `renew` for each word of a document, or of some, with the vectors of their counts n in registers.
+
+    If it is not known how many vectors these have, there is a loop for each number.
+    """
+    every = range(LANES, IN_REGISTERS + 1, LANES)
+    for length in every if n_vectors is None else every[:n_vectors][-1:]:
         with builder.if_then(builder.icmp_signed("==", width, ir.Constant(LONG, length))):
             places = [ir.Constant(LONG, first) for first in range(0, length, LANES)]
             sums = [[cgutils.alloca_once_value(builder, TILE.load(builder, n.data, p)) for p in places] for n in ns]
@@ -110,16 +123,17 @@ def renew_two(
     phi: Any,
     c: Any,
     relax: Any,
+    vectors: Any,
 ) -> Any:
-    """Do what `renew_tokens` does, for two documents of as many entries at a time.
+    """Do what `renew_tokens` does, for two documents of as many entries at a time. `vectors` is `vectors_of` K.
 
     Each word of a document waits for the one before it: with two documents the processor has something else to do.
     """
     documents = (words, counts, G, n, other_words, other_counts, other_G, other_n)
-    signature = types.void(*documents, phi, c, types.float32)
+    signature = types.void(*documents, phi, c, types.float32, vectors)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        *documents, phi, c, relax = pieces(context, builder, signature, args)
+        *documents, phi, c, relax, _ = pieces(context, builder, signature, args)
         words, counts, G, n, other_words, other_counts, other_G, other_n = documents
         width = builder.extract_value(c.shape, 0)
 
@@ -127,7 +141,8 @@ def renew_two(
             _renew(builder, entry, words, counts, phi, c, relax, G, sums)
             _renew(builder, entry, other_words, other_counts, phi, c, relax, other_G, other_sums)
 
-        _over_words(builder, builder.extract_value(words.shape, 0), [n, other_n], width, renew)
+        n_vectors = signature.args[-1].count
+        _over_words(builder, builder.extract_value(words.shape, 0), [n, other_n], width, renew, n_vectors)
 
     return signature, generate
 

@@ -94,7 +94,9 @@ def start_block(
         kernels.collapsed.start(*rows, phi, alpha, n_passes, boundaries, place, state.G, state.N)
     else:
         state.z = np.empty(int(ends[-1]), dtype=np.uint16)
-        kernels.collapsed.start_drawn(*rows, phi, alpha, n_passes, state.random, state.z, first_token, state.N)
+        of_tokens, vectors = (state.random, state.z, first_token, state.N), kernels.registers.vectors_of(width)
+        order = kernels.documents.by_entries(part.indptr)
+        kernels.collapsed.start_drawn(*rows, order, phi, alpha, n_passes, *of_tokens, vectors)
     return (state.N.sum(axis=0, dtype=np.float64),), state
 
 
@@ -175,8 +177,8 @@ def sampled_block(
         state.random,
         change,
     )
-    if len(alpha) <= kernels.registers.IN_REGISTERS:
-        kernels.sampled.sweep_abreast(*operands, (0,) * (len(alpha) // kernels.lanes.LANES))
+    if vectors := kernels.registers.vectors_of(len(alpha)):
+        kernels.sampled.sweep_abreast(*operands, vectors)
     else:
         kernels.sampled.sweep_one_by_one(*operands)
     return (change,), state, words
