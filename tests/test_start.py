@@ -1,4 +1,4 @@
-"""How tokens are first drawn: documents two at a time as one by one, topics where the sums pass the random numbers."""
+"""Inference two documents at a time as one by one; tokens first drawn where the sums pass the random numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from numba import njit
 
 from momentopic import Corpus, kernels
+from momentopic.documents import expected_tokens
 from momentopic.kernels.choice import add_up, choose, one_after_the_other
 from momentopic.refine import blocks
 
@@ -46,6 +47,20 @@ def test_documents_are_drawn_as_if_each_were_alone(K):
     counted = np.zeros_like(N)
     np.add.at(counted, (document, z), 1)
     np.testing.assert_array_equal(N, counted)
+
+
+@pytest.mark.parametrize("K", [3, 40, 128, 140])
+def test_documents_are_inferred_as_if_each_were_alone(K):
+    X = long_and_short_documents(30)
+    rng = np.random.default_rng(1)
+    phi, alpha = padded(rng.dirichlet(np.full(K, 0.3), size=30)), padded(rng.random(K))
+
+    def inferred(X):
+        return expected_tokens(X.indptr.astype(np.int64), X.indices, X.data.astype(np.int32), phi, alpha, K)
+
+    alone = np.concatenate([inferred(X[d]) for d in range(X.shape[0])])
+    np.testing.assert_array_equal(inferred(X), alone)
+    np.testing.assert_allclose(alone.sum(axis=1), np.asarray(X.sum(axis=1)).ravel(), rtol=1e-3)  # relaxed
 
 
 def test_topics_are_drawn_as_the_responsibilities_say():

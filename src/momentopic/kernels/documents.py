@@ -85,8 +85,7 @@ def renew_both(
     if together > 0:
         a, b = slice(indptr[two[0]], indptr[two[0]] + together), slice(indptr[two[1]], indptr[two[1]] + together)
         renew_two(
-            indices[a], counts[a], G[0], N[two[0]], indices[b], counts[b], G[1], N[two[1]], phi, c, relax,
-            vectors,
+            indices[a], counts[a], G[0], N[two[0]], indices[b], counts[b], G[1], N[two[1]], phi, c, relax, vectors
         )  # fmt: skip
     for j, d in enumerate(two):
         left = slice(indptr[d] + together, indptr[d + 1])
@@ -127,11 +126,8 @@ def infer(
         `vectors_of` padded K.
     """
     K = c.shape[0]
-    g, before, lengths = (
-        np.empty(K, dtype=np.float32),
-        np.empty((2, K), dtype=np.float32),
-        np.empty(2, dtype=np.float32),
-    )
+    g, lengths = np.empty(K, dtype=np.float32), np.empty(2, dtype=np.float32)
+    before = np.empty((2, K), dtype=np.float32)
     space = np.empty((2, most_entries(indptr, order), K), dtype=np.float32)
     out[:] = 0
     for i in range(0, order.shape[0], 2):
