@@ -9,7 +9,6 @@ from numba import njit
 from momentopic import Corpus, kernels
 from momentopic.documents import expected_tokens
 from momentopic.kernels.choice import add_up, choose, one_after_the_other
-from momentopic.refine import blocks
 
 from .test_sampled import long_and_short_documents, padded
 
@@ -63,22 +62,6 @@ def test_documents_are_inferred_as_if_each_were_alone(K):
     np.testing.assert_allclose(alone.sum(axis=1), np.asarray(X.sum(axis=1)).ravel(), rtol=1e-3)  # relaxed
 
 
-def test_topics_are_drawn_as_the_responsibilities_say():
-    """One document, so many times: the mean of its counts is the sum of its responsibilities."""
-    K, n = 5, 4000
-    rng = np.random.default_rng(2)
-    phi, alpha = padded(rng.dirichlet(np.ones(K), size=12)), padded(rng.random(K))
-    X = long_and_short_documents(12)[6]
-    G, expected = np.zeros((X.nnz, len(alpha)), dtype=np.float32), np.zeros(len(alpha), dtype=np.float32)
-    scratch = np.empty_like(alpha)
-    kernels.collapsed.infer(X.indices, X.data.astype(np.int32), phi, alpha, 4, G, expected, scratch)
-    seeds = rng.integers(1 << 62, size=n).astype(np.uint64)
-    many = [drawn(X, phi, alpha, seeds[i : i + 1]) for i in range(n)]
-    found = np.array([one[1][0] for one in many])
-    error = found.std(axis=0, ddof=1) / np.sqrt(n)
-    assert (abs(found.mean(axis=0) - expected) <= 4.5 * error + 1e-6).all()
-
-
 @pytest.mark.parametrize("K", [1, 16, 50, 300])
 def test_a_choice_does_not_depend_on_how_sums_are_rounded(K):
     rng = np.random.default_rng(K)
@@ -97,12 +80,3 @@ def test_a_choice_does_not_depend_on_how_sums_are_rounded(K):
 def test_a_word_that_no_topic_can_produce():
     row = np.zeros(16, dtype=np.float32)
     assert choose(row, row.copy(), np.float32(0.4)) == 0
-
-
-def test_a_block_begins_with_its_own_tokens():
-    X = long_and_short_documents(30)
-    block = Corpus(X, empty_ok=True).block(0)
-    phi, alpha = padded(np.random.default_rng(0).dirichlet(np.ones(4), size=30)), padded(np.ones(4))
-    (totals,), state = blocks.start_block(block, 0, phi, alpha, 0, 3, None, 1)
-    assert totals.sum() == X.sum() == len(state.z)
-    assert state.N.ctypes.data % 64 == 0  # rows are read as vectors

@@ -364,11 +364,8 @@ def _affordable(corpus: Corpus, K: int, random_state: int) -> tuple[Corpus, floa
     n = int(min(N * min(1.0, _MOST_TOKENS / max(tokens * kept, 1e-300)), _MOST_SCORES / (SCORES * K)))
     if n >= N and kept == 1:
         return corpus, kept
-    X = (
-        corpus.counts
-        if n >= N
-        else corpus.rows(np.sort(rng.choice(N, max(n, min(_LEAST_DOCUMENTS, N)), replace=False)))
-    )
+    n = max(n, min(_LEAST_DOCUMENTS, N))
+    X = corpus.counts if n >= N else corpus.rows(np.sort(rng.choice(N, n, replace=False)))
     if kept < 1:
         X = X.astype(np.int64)
         X.data = rng.binomial(X.data, kept)

@@ -132,7 +132,7 @@ def draw_abreast(
     eta : float32
     scale : float32 array of shape (K,)
     vectors : tuple of integers
-        As long as K has vectors: registers cannot be counted through, so there is code for each number of them.
+        `registers.vectors_of` K.
     """
     whole, number = types.int64, types.float32
     signature = types.void(whole, whole, words, z, tokens, a, N, documents, nobody, streams, F, number, scale, vectors)

@@ -198,16 +198,9 @@ def passed_lanes(typing: Any, lanes: Any, lane: Any, held: Any, u: Any, before: 
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         values, out = (_row(context, builder, signature.args[i], args[i]) for i in (0, 4))
-        number = ir.IntType(32)
         ends = TILE.load(builder, values.data, ir.Constant(ir.IntType(64), 0))
         ends = builder.fsub(ends, _only(builder, args[1], args[2]))
-        shift = 1
-        while shift < LANES:
-            # each lane takes in the one `shift` before it, if there is one
-            source = [i - shift if i >= shift else LANES for i in range(LANES)]
-            index = ir.Constant(ir.VectorType(number, LANES), source)
-            ends = builder.fadd(ends, builder.shuffle_vector(ends, ZERO, index))
-            shift *= 2
+        (ends,) = running_sums(builder, [ends])
         one = builder.gep(out.data, [ir.Constant(ir.IntType(64), 1)])
         builder.store(ends, builder.bitcast(one, TILE.vector.as_pointer()), align=4)
         builder.store(ir.Constant(FLOAT, 0.0), out.data)

@@ -46,8 +46,8 @@ def _over_words(
 
     If it is not known how many vectors these have, there is a loop for each number.
     """
-    every = range(LANES, IN_REGISTERS + 1, LANES)
-    for length in every if n_vectors is None else every[:n_vectors][-1:]:
+    lengths = [length for length in range(LANES, IN_REGISTERS + 1, LANES) if n_vectors in (None, length // LANES)]
+    for length in lengths:
         with builder.if_then(builder.icmp_signed("==", width, ir.Constant(LONG, length))):
             places = [ir.Constant(LONG, first) for first in range(0, length, LANES)]
             sums = [[cgutils.alloca_once_value(builder, TILE.load(builder, n.data, p)) for p in places] for n in ns]
