@@ -106,8 +106,8 @@ def test_sweeps_that_leap_end_after_a_stretch_by_themselves(few, monkeypatch):
 def test_with_many_documents_to_a_topic_there_are_none(monkeypatch):
     many = Corpus(simulate.gamma_poisson(planted_topics(150, K), np.full(K, 0.3), 210, mean_length=20))
     assert leaps_of(monkeypatch, many, 200)[0] == []
-    assert parts.leaps(2499, 50)
-    assert not parts.leaps(2500, 50)
+    assert parts.few_documents(2499, 50)
+    assert not parts.few_documents(2500, 50)
 
 
 def test_the_same_bits_for_any_number_of_threads(few, monkeypatch):

@@ -92,11 +92,13 @@ class CudaEngine(ThreadEngine):
         self, function: Callable[..., tuple[Partial, S]], corpus: Corpus, states: list[S], *args: Any, **kwargs: Any
     ) -> tuple[Partial, list[S]]:
         """Sum a function that remembers something of each block; see `Engine.update`."""
-        if function is start_block and args[-2] is None and args[-1] == 1:  # keeping nothing, with all tokens
+        if function is start_block:
             from momentopic.cuda import sweeps
 
-            if self._sweeps_fit(corpus, args[0].shape[1]):
-                totals, held = sweeps.start(corpus, self._on_device(corpus), *args[:-2])
+            *given, boundaries, one_in, mixed = args
+            simple = boundaries is None and one_in == 1 and mixed is None  # keeping nothing, with all tokens
+            if simple and self._sweeps_fit(corpus, args[0].shape[1]):
+                totals, held = sweeps.start(corpus, self._on_device(corpus), *given)
                 return totals, held  # type: ignore[return-value]
         if function is prior_block and states and _is_on_device(states[0]):
             from momentopic.cuda import sweeps

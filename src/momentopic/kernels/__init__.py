@@ -14,6 +14,7 @@ from typing import Any
 
 _MODULES = (
     "abreast",
+    "bursts",
     "chib",
     "collapsed",
     "documents",

@@ -14,6 +14,20 @@ from momentopic.corpus.blocks import Block, Corpus
 from momentopic.refine.prior import histogram
 
 
+class Mixed(NamedTuple):
+    """What was mixed into the topics that tokens are drawn under.
+
+    Attributes
+    ----------
+    frequencies : array of shape (M,)
+        The word frequencies of the corpus.
+    part : float
+    """
+
+    frequencies: FloatArray
+    part: float
+
+
 class WordCounts(NamedTuple):
     """How often each of some consecutive words has each topic."""
 
@@ -38,7 +52,8 @@ class BlockState:
     z : uint16 array of shape (tokens,)
         Topics, in sampled sweeps.
     indptr, indices, counts : arrays
-        The rows that take part, where these are not all tokens of the block.
+        The rows that take part, where these are not all tokens of the block; only the counts, where they are as many
+        entries.
     """
 
     N: Any
@@ -56,6 +71,8 @@ class BlockState:
         """Return the rows of the block that take part."""
         if self.counts is None:
             return block.indptr, block.indices, block.counts
+        if self.indptr is None:
+            return block.indptr, block.indices, self.counts
         return self.indptr, self.indices, self.counts
 
 
@@ -68,12 +85,14 @@ def start_block(
     n_passes: int,
     boundaries: IntArray | None,
     one_in: int,
+    mixed: Mixed | None = None,
 ) -> tuple[tuple[Any, ...], BlockState]:
     """Infer the documents under the starting topics; keep their responsibilities, or draw from them at once.
 
     They are kept if there are `boundaries`: the first words of the parts that sweeps go over, then M.
     `first_word` is the state of a block at the beginning: the first of the words that it holds in turn 0. The
-    documents are gone over `n_passes` times. Of the tokens, one in `one_in` takes part. Returns the tokens of each
+    documents are gone over `n_passes` times. Of the tokens, one in `one_in` takes part; if it is said what is `mixed`
+    into the topics, tokens that are drawn leave out a part of the bursts (`kernels.bursts`). Returns the tokens of each
     topic; those of the words are counted by `count_block`, turn by turn, so that there is no array over words and
     topics for each block.
     """
@@ -97,6 +116,12 @@ def start_block(
         of_tokens, vectors = (state.random, state.z, first_token, state.N), kernels.registers.vectors_of(width)
         order = kernels.documents.by_entries(part.indptr)
         kernels.collapsed.start_drawn(*rows, order, phi, alpha, n_passes, *of_tokens, vectors)
+        if mixed is not None:
+            state.counts = np.empty_like(part.counts)
+            drawn = (state.z, first_token, state.N, state.counts)
+            n_kept = kernels.bursts.shorten(*rows, phi, mixed.frequencies, mixed.part, *drawn)
+            state.z = state.z[:n_kept].copy()
+            kernels.collapsed.seek(*state.rows(block), first_token, first_word, entry, token)
     return (state.N.sum(axis=0, dtype=np.float64),), state
 
 
@@ -130,7 +155,8 @@ def taking_part(corpus: Corpus, states: list[BlockState]) -> Corpus:
     """Return the tokens that take part, in the same blocks."""
     if states[0].counts is None:
         return corpus
-    parts = [sp.csr_matrix((s.counts, s.indices, s.indptr), shape=(len(s.N), corpus.shape[1])) for s in states]
+    rows = [state.rows(corpus.block(i)) for i, state in enumerate(states)]
+    parts = [sp.csr_matrix(of_block[::-1], shape=(len(of_block[0]) - 1, corpus.shape[1])) for of_block in rows]
     together = Corpus(sp.vstack(parts, format="csr"), empty_ok=True)
     together.boundaries = corpus.boundaries
     return together

@@ -30,13 +30,21 @@ from momentopic.checkpoint import Checkpoint
 from momentopic.corpus.blocks import Corpus
 from momentopic.engine.base import Engine
 from momentopic.engine.blas import single_threaded_blas
-from momentopic.refine.blocks import WordCounts, count_block, expected_block, prior_block, sampled_block, start_block
+from momentopic.refine.blocks import (
+    Mixed,
+    WordCounts,
+    count_block,
+    expected_block,
+    prior_block,
+    sampled_block,
+    start_block,
+)
 from momentopic.refine.parts import (
     AFTER_LEAP,
     Start,
     draws_tokens,
+    few_documents,
     first_start,
-    leaps,
     movement_at_rest,
     number_of_parts,
     padded_width,
@@ -69,7 +77,7 @@ _LEAP = 4  # stretches: so far a leap goes
 _WORDS = 8192
 _LAST_STEPS = 100  # of the fixed point for the concentration, at the end
 _CHECK_EVERY = 20
-_FORM = 7  # of the state in a checkpoint: one of another form is not taken up
+_FORM = 8  # of the state in a checkpoint: one of another form is not taken up
 
 
 def refine_collapsed(
@@ -116,7 +124,7 @@ def refine_collapsed(
         run = _Run(corpus, engine, len(topics), smoothing, callback, checkpoint, sample)
         if sample and _first_round(n_sweeps):
             run.divide(passes_of_first_round(corpus.tokens, corpus.shape[0], len(topics)))
-            run.leaps = leaps(corpus.shape[0], len(topics))
+            run.leaps = run.few_documents
         run.resume()
         if not run.states:
             run.start(topics, random_state)
@@ -165,6 +173,7 @@ class _Run:
         self.sample = sample
         self.n_expected = 0  # sweeps before a resumption
         self.leaps = False
+        self.few_documents = few_documents(corpus.shape[0], K)
         self.sampling: Samples | None = None
 
     def divide(self, passes: int) -> None:
@@ -174,6 +183,11 @@ class _Run:
             self.frequencies, number_of_parts(self.n_tokens / passes, self.corpus.shape[0])
         )
         self.corpus = self.corpus.divided(len(self.boundaries) - 1)
+
+    @property
+    def shortens_bursts(self) -> bool:
+        """Whether tokens of bursts are left out: with many documents to a topic, none of them weighs much."""
+        return self.sample and self.few_documents
 
     def flat_prior(self) -> tuple[FloatArray, float]:
         """Return the concentration and the smoothing to begin with."""
@@ -218,7 +232,8 @@ class _Run:
             phi[some, : self.K] = ((1 - how.background) * topics[:, some] + how.background * self.frequencies[some]).T
         firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
         parts = None if self.sample else self.boundaries
-        args = (phi, self.padded(self.alpha), random_state, how.n_passes, parts, self.passes)
+        mixed = Mixed(self.frequencies, how.background) if self.shortens_bursts else None
+        args = (phi, self.padded(self.alpha), random_state, how.n_passes, parts, self.passes, mixed)
         (totals,), self.states = self.engine.update(start_block, self.corpus, firsts, *args)
         self.totals = totals[: self.K].copy()  # it is added to
         del phi, args  # before there are counts
@@ -312,7 +327,8 @@ class _Run:
             if done.at_rest and done.n_steps >= (_LEAST_STRETCHES if leaping else _LEAST_STEPS):
                 break
             self.keep()
-        concentration = concentration_steps(self.alpha, self.topics_of_documents(), self.lengths, _LAST_STEPS)
+        lengths = self.lengths_taking_part()
+        concentration = concentration_steps(self.alpha, self.topics_of_documents(), lengths, _LAST_STEPS)
         self.release(done)
         return Refined(self.topics(done.mean()), concentration, self.eta, 0, done.n, done.moved < tol)
 
@@ -368,11 +384,15 @@ class _Run:
         sums, self.states = self.engine.update(prior_block, self.corpus, self.states, self.alpha)
         return CountHistogram(*sums)
 
+    def lengths_taking_part(self) -> tuple[Any, Any]:
+        """Return how many tokens of documents take part, on average, and how many documents have as many."""
+        lengths, numbers = self.lengths
+        part = self.totals.sum() / self.n_tokens if self.shortens_bursts else 1 / self.passes
+        return lengths * part, numbers
+
     def estimate_prior(self) -> None:
         """Take fixed-point steps of the concentration and of the smoothing."""
-        lengths, numbers = self.lengths
-        of_part = (lengths / self.passes, numbers)  # those that take part, on average
-        self.alpha = concentration_steps(self.alpha, self.topics_of_documents(), of_part)
+        self.alpha = concentration_steps(self.alpha, self.topics_of_documents(), self.lengths_taking_part())
         if self.smoothing is None:
             self.eta = smoothing_steps(self.eta, _on_host(self.counts()), int(self.seen.sum()))
 

@@ -63,7 +63,7 @@ def first_start(passes: int, n_docs: int, K: int) -> Start:
     With few documents to a topic the moments say little, and a round that goes over a part of the tokens several times
     finds better topics by itself.
     """
-    return Start(0.3, 1 if passes > 1 and n_docs < _FEW_DOCUMENTS * K else _PASSES)
+    return Start(0.3, 1 if passes > 1 and few_documents(n_docs, K) else _PASSES)
 
 
 def second_start(passes: int, n_docs: int, K: int) -> Start:
@@ -73,8 +73,8 @@ def second_start(passes: int, n_docs: int, K: int) -> Start:
     return Start(0.5 if passes == 1 else 0.2, _PASSES)
 
 
-def leaps(n_docs: int, K: int) -> bool:
-    """Return whether sweeps leap along their trend: with more documents to a topic that makes topics worse."""
+def few_documents(n_docs: int, K: int) -> bool:
+    """Return whether topics have few documents: then sweeps leap along their trend, and bursts are shortened."""
     return n_docs < _FEW_DOCUMENTS * K
 
 
@@ -85,7 +85,7 @@ def movement_at_rest(n_tokens: float, n_docs: int, K: int) -> float:
     on paying for longer.
     """
     by_chance = np.sqrt(_USUAL_TOKENS * K / n_tokens)
-    if leaps(n_docs, K):
+    if few_documents(n_docs, K):
         for_many = np.sqrt(_MANY_TOKENS * K / n_tokens)
         return _AT_REST_LEAPING * float(np.clip(by_chance, np.clip(for_many, _STRICTEST_LEAPING, 1), _LAXEST))
     strictest = _STRICTEST if n_docs >= _MANY_DOCUMENTS * K else _STRICTEST_FOR_FEW

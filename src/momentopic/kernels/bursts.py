@@ -1,0 +1,76 @@
+"""Bursts: words that come back in a document more often than its topics say, and would weigh too much in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+Array = np.ndarray[Any, Any]
+
+_FEWEST = 3  # occurrences: of two, both would be kept in any case
+_EXPONENT = 0.85
+
+
+@njit(cache=True, nogil=True)
+def shorten(
+    indptr: Array,
+    indices: Array,
+    counts: Array,
+    phi: Array,
+    frequencies: Array,
+    mixed: float,
+    z: Array,
+    first_token: Array,
+    N: Array,
+    kept: Array,
+) -> int:
+    """Leave out some tokens of bursts; return how many tokens are left.
+
+    Of x tokens of a word in a document, t (x / t)^0.85 are kept, rounded, if x is above t: as many as the topics of the
+    document let expect, but at least 1.
+
+    Parameters
+    ----------
+    indptr, indices, counts : arrays
+        The rows of a block.
+    phi : float32 array of shape (words, padded K)
+        The probability of each word (row) under each topic, as tokens were drawn.
+    frequencies : float array of shape (words,)
+        What was mixed into all of these topics.
+    mixed : float
+        Its part of them.
+    z : uint16 array of shape (tokens,)
+        The topics of the tokens, entry after entry. Those of the tokens that are kept move to the front.
+    first_token : int64 array of shape (documents,)
+        The first token of each document; afterwards, among those that are kept.
+    N : float32 array of shape (documents, padded K)
+        How many tokens of each topic a document has; afterwards, of those that are kept.
+    kept : array of shape (entries,)
+        For the tokens of each entry that are kept.
+    """
+    place = 0
+    drawn = np.empty(N.shape[1], dtype=np.float64)
+    for d in range(indptr.shape[0] - 1):
+        t, first_token[d] = first_token[d], place
+        drawn[:] = N[d]
+        length = drawn.sum()
+        for e in range(indptr[d], indptr[d + 1]):
+            word, x = indices[e], np.int64(counts[e])
+            left: Any = x
+            if x >= _FEWEST:
+                expected = -mixed * frequencies[word] * length
+                for k in range(drawn.shape[0]):
+                    expected += phi[word, k] * drawn[k]
+                usual = max(expected / (1 - mixed), 1.0)
+                if x > usual:
+                    left = np.int64(np.rint(usual * (x / usual) ** _EXPONENT))
+            kept[e] = left
+            for i in range(left):
+                z[place + i] = z[t + i]
+            for i in range(left, x):
+                N[d, z[t + i]] -= np.float32(1)
+            place += left
+            t += x
+    return place
