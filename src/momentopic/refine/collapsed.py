@@ -72,7 +72,7 @@ _MOST_SWEEPS = 1000
 # sharper. Taking these steps slowly anneals the chain: it ends in better topics than one that is sharp at once.
 _PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 45
 _LEAST_STEPS, _STEPS = 6, 3  # before the sweeps may end by themselves; in a given number of them
-_STRETCH, _LEAST_STRETCHES = 42, 5  # the same where sweeps leap
+_STRETCH, _LEAST_STRETCHES = 42, 4  # the same where sweeps leap
 _LEAP = 4  # stretches: so far a leap goes
 _WORDS = 8192
 _LAST_STEPS = 100  # of the fixed point for the concentration, at the end

@@ -20,7 +20,7 @@ _PASSES = 3  # of the inference that tokens are drawn from
 _FEW_DOCUMENTS, _MANY_DOCUMENTS = 50, 100  # to a topic
 _AT_REST, _USUAL_TOKENS = 0.026, 7000  # for topics of so many tokens
 _STRICTEST, _STRICTEST_FOR_FEW, _LAXEST = 0.65, 0.4, 1.5
-_AT_REST_LEAPING = 0.08  # by a stretch: each leap moves them, and then is averaged over
+_AT_REST_LEAPING = 0.1  # by a stretch: each leap moves them, and then is averaged over
 _MANY_TOKENS, _STRICTEST_LEAPING = 28000, 0.75  # for topics of more tokens than that, down to this part of it
 
 
