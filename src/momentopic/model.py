@@ -62,8 +62,8 @@ class DiscreteICA(PartialFit, Views, ClassNamePrefixFeaturesOutMixin, Transforme
         (`momentopic.refine.variational_lda`). None is the moment solution as it is. Where the moments support fewer
         than K topics, a refinement starts the others from splits of the largest, with a warning; None refuses.
     n_sweeps : int, default=None
-        Sampled sweeps of a collapsed refinement. None goes on until the averaged topics come to rest, usually for 200
-        to 260; more of them bring a little more likelihood. 0 does some expected sweeps instead (CVB0): less accurate,
+        Sampled sweeps of a collapsed refinement. None goes on until the averaged topics come to rest, usually for 190
+        to 250; more of them bring a little more likelihood. 0 does some expected sweeps instead (CVB0): less accurate,
         and three to thirteen times as fast.
     smoothing : float, default=None
         The Dirichlet parameter of the topics in a collapsed refinement; None estimates it.

@@ -9,6 +9,7 @@ Refinements keep a state for each block: see `engine.session`.
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable
 from copy import copy
@@ -131,7 +132,9 @@ def _client(client: Any) -> Any:
     try:
         return default_client()
     except ValueError:  # there is none
-        cluster = LocalCluster(n_workers=available_cores(), threads_per_worker=1, dashboard_address=":0")
+        # when it is closed, a worker may miss the scheduler, and warns of it with a traceback
+        options = {"dashboard_address": ":0", "silence_logs": logging.ERROR}
+        cluster = LocalCluster(n_workers=available_cores(), threads_per_worker=1, **options)
         return Client(cluster)
 
 

@@ -188,11 +188,14 @@ class ThreadEngine:
                 self.progress(done, n_blocks)
 
         schedule = _Schedule(n_blocks, window=2 * n_threads)
+        # taken from the helpers in the end: their threads hold on to `work` for a moment longer, and would hold on to
+        # arrays that the caller replaces
+        of_blocks = [function]
 
         def work() -> None:
             try:
                 while (i := schedule.next()) is not None:
-                    schedule.give(i, function(i, corpus.block(i)))
+                    schedule.give(i, of_blocks[0](i, corpus.block(i)))
             except BaseException as error:
                 schedule.fail(error)
 
@@ -213,6 +216,7 @@ class ThreadEngine:
             finally:
                 # the others write into arrays that the caller may use again
                 wait([helper for helper in helpers if not helper.cancel()])
+                of_blocks.clear()
 
     def __repr__(self) -> str:
         return f"ThreadEngine(n_threads={self.n_threads})"

@@ -2,9 +2,9 @@
 
 Every token draws its topic under the moment solution, softened, and collapsed Gibbs sweeps go on from there; after some
 of them once more, under the topics that they have found. Where topics have many tokens, the sweeps before that go over
-a part of them, the more often (`parts.passes_of_first_round`). Where topics have few documents, the sweeps after it
-come in stretches, between which the topics leap along their trend. The topics are the mean over sweeps. The state is
-one number a token.
+a part of them, the more often (`parts.passes_of_first_round`). Where topics have few documents, tokens of bursts are
+left out (`kernels.bursts`), and the sweeps after it come in stretches, between which the topics leap along their trend.
+The topics are the mean over sweeps. The state is one number a token.
 
 Without sampled sweeps, collapsed variational inference of order zero (CVB0) goes from the moment solution past the
 nearest optima to a good one, which is nearly as good and soon reached; it keeps K numbers a nonzero. The same is done
