@@ -243,7 +243,7 @@ def draw(rows: dict[Any, dict[str, Any]]) -> None:
                     mew=0.5,
                 )
         axis.set_xscale("log")
-        axis.set_xlim(0.4, 500)
+        axis.set_xlim(0.15, 500)
         axis.set_title(f"{panel[0]}, K = {panel[1]}")
         axis.set_xlabel("seconds of the fit")
         axis.set_ylabel("held-out bits per token")
