@@ -54,8 +54,10 @@ def shorten(
     drawn = np.empty(N.shape[1], dtype=np.float64)
     for d in range(indptr.shape[0] - 1):
         t, first_token[d] = first_token[d], place
-        drawn[:] = N[d]
-        length = drawn.sum()
+        length = 0.0
+        for k in range(drawn.shape[0]):  # a loop, because slices and sums of arrays take long to compile
+            drawn[k] = N[d, k]
+            length += drawn[k]
         for e in range(indptr[d], indptr[d + 1]):
             word, x = indices[e], np.int64(counts[e])
             left: Any = x
