@@ -46,6 +46,12 @@ def short_rounds(monkeypatch):
     monkeypatch.setattr("momentopic.refine.samples._SAMPLE_EVERY", 1)
 
 
+@pytest.fixture
+def no_room(monkeypatch):
+    """Have refinements draw tokens by default, as they do where responsibilities would take too much memory."""
+    monkeypatch.setattr("momentopic.refine.parts.MOST_RESPONSIBILITIES", 0)
+
+
 @pytest.fixture(scope="module")
 def counts():
     """A corpus of 3,000 documents and 150 words."""

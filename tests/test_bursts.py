@@ -97,7 +97,8 @@ def test_with_many_documents_to_a_topic_all_tokens_are_drawn():
     assert run.totals.sum() == X.sum()
 
 
-def test_planted_topics_are_found_as_well_as_without(monkeypatch):
+@pytest.mark.parametrize("n_sweeps", [0, 120])
+def test_planted_topics_are_found_as_well_as_without(n_sweeps, monkeypatch):
     """Words that topics explain are no bursts: documents of 300 tokens of 150 words, fewer than fifty to a topic."""
     D = planted_topics(150, K)
     corpus = Corpus(simulate.gamma_poisson(D, np.full(K, 0.1), 240, mean_length=300))
@@ -106,5 +107,5 @@ def test_planted_topics_are_found_as_well_as_without(monkeypatch):
     errors = []
     for few in (True, False):
         monkeypatch.setattr(collapsed._Run, "shortens_bursts", few)
-        errors.append(recovery_error(refine_collapsed(corpus, start, ThreadEngine()).topics.T, D))
+        errors.append(recovery_error(refine_collapsed(corpus, start, ThreadEngine(), n_sweeps=n_sweeps).topics.T, D))
     assert errors[0] < errors[1] + 0.01

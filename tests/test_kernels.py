@@ -84,13 +84,14 @@ def test_a_pass_over_a_document(K, counts):
     """One word after the other, its own part left out: for every number of vectors, in registers or not."""
     rng = np.random.default_rng(K)
     words, x, relax = np.array([3, 0, 5, 6, 1], dtype=np.int32), np.array([2, 1, 4, 1, 3]).astype(counts), 1.5
+    vectors = kernels.registers.vectors_of(K)
     phi, c = rng.random((7, K), dtype=np.float32), rng.random(K, dtype=np.float32)
     phi[6] = 0  # no topic can produce that word: it says nothing
     phi[:, -3:] = c[-3:] = 0
     G, N = np.zeros((5, K), dtype=np.float32), np.zeros(K, dtype=np.float32)
     expected, total = np.zeros((5, K)), np.zeros(K)
     for step in (1.0, relax, relax):
-        kernels.documents.renew(words, x, phi, c, np.float32(step), G, N, np.empty(K, dtype=np.float32))
+        kernels.documents.renew(words, x, phi, c, np.float32(step), G, N, np.empty(K, dtype=np.float32), vectors)
         for i, w in enumerate(words):
             if w == 6:
                 continue
@@ -104,42 +105,55 @@ def test_a_pass_over_a_document(K, counts):
 
 
 @pytest.mark.parametrize("K", [16, 32, 48, 64, 80, 96, 112, 128, 144])
-@pytest.mark.parametrize("counts", [np.int32, np.float64])
+@pytest.mark.parametrize("counts", [np.int32, np.float32])
 @pytest.mark.parametrize("relax", [1.0, 2.5])
 def test_an_expected_sweep(K, counts, relax):
-    """Over the words from 2 on of two documents: for every number of vectors, in registers or not."""
+    """Over the words from 2 on of seven documents, which share none of them: for every number of vectors, in registers
+    or not. One document has no such word, and the others have one to four.
+    """
     rng = np.random.default_rng(K)
-    indptr, words = np.array([0, 4, 7]), np.array([0, 2, 3, 5, 1, 3, 4], dtype=np.int32)
-    entry, document, x = np.array([1, 5]), np.repeat([0, 1], [4, 3]), np.array([2, 1, 4, 1, 3, 2, 5]).astype(counts)
-    held = np.array([1, 2, 3, 5, 6])  # entries, in the order in which they lie: before them are two of words 0 and 1
-    G = rng.dirichlet(np.full(K, 0.3), size=7).astype(np.float32)
-    G[3] *= 1.2  # after a sweep beyond what it found
-    G[4] = 0  # no topic could produce that word
-    F, N = rng.random((6, K), dtype=np.float32), rng.random((2, K), dtype=np.float32)
-    np.add.at(F, words[held], x[held, None].astype(np.float32) * G[2:])
-    np.add.at(N, document[held], x[held, None].astype(np.float32) * G[2:])
-    F[3, 3] = G[3, 3] / 2  # rounding may leave a count just below one's own part of it
+    lengths = np.array([3, 1, 0, 4, 2, 1, 2])  # of words from 2 on; before them each document has one that is not
+    indptr = np.concatenate(([0], np.cumsum(lengths + 1)))
+    document = np.repeat(np.arange(7), lengths + 1)
+    words = (2 + np.arange(indptr[-1])).astype(np.int32)
+    words[indptr[:-1]] = 0
+    entry, x = indptr[:-1] + 1, rng.integers(1, 5, size=indptr[-1]).astype(counts)
+    held = np.flatnonzero(words)  # entries, in the order in which they lie: before them are those of word 0
+    units = kernels.exchange.UNITS
+    G = np.rint(rng.dirichlet(np.full(K, 0.3), size=indptr[-1]) * units).astype(np.uint16)
+    G[8] += 500  # after a sweep beyond what it found
+    G[9] = 0  # no topic could produce that word
+    of_words, of_documents = rng.random((words.max() + 1, K)), rng.random((7, K))
+    np.add.at(of_words, words[held], x[held, None] * (G[7:] / units))
+    np.add.at(of_documents, document[held], x[held, None] * (G[7:] / units))
+    of_words[words[held[2]], 3] = (
+        x[held[2]] * G[9, 3] / units / 2
+    )  # rounding may leave a count just below one's own part
+    besides = of_documents.copy()  # what documents have beside these entries: it stays
+    np.add.at(besides, document[held], -x[held, None] * (G[7:] / units))
+    F, N = of_words.astype(np.float32), of_documents.astype(np.float32)
     alpha, scale, eta = rng.random(K, dtype=np.float32), rng.random(K, dtype=np.float32), np.float32(0.05)
-    of_words, of_documents, responsibilities = (A.astype(float) for A in (F, N, G))
-    moved = 0.0
-    for i, e in enumerate(held, start=2):
-        w, d, own = words[e], document[e], responsibilities[i].copy()
-        fresh = (np.maximum(of_words[w] - own, 0) + eta) * (np.maximum(of_documents[d] - own, 0) + alpha) * scale
+    expected = G.astype(float) / units
+    for i, e in enumerate(held, start=7):
+        w, d, own = words[e], document[e], expected[i].copy()
+        # all tokens of the word are left out
+        fresh = np.maximum(of_words[w] - x[e] * own, 0) + eta
+        fresh *= (np.maximum(of_documents[d] - x[e] * own, 0) + alpha) * scale
         whole = own / max(own.sum(), 1e-30)
-        responsibilities[i] = np.maximum(whole + relax * (fresh / fresh.sum() - whole), 0)
-        step = x[e] * (responsibilities[i] - own)
+        expected[i] = np.maximum(whole + relax * (fresh / fresh.sum() - whole), 0)
+        step = x[e] * (expected[i] - own)
         of_words[w] += step
         of_documents[d] += step
-        moved += np.maximum(step, 0).sum()
-    change = np.zeros(K, dtype=np.float32)
+    change, before, vectors = np.zeros(K, dtype=np.float32), N.sum(axis=0), kernels.registers.vectors_of(K)
     rows = (indptr, words, x, entry)
-    before = N.sum(axis=0)
-    found = kernels.collapsed.expected_sweep(*rows, 2, F[2:], eta, scale, alpha, np.float32(relax), G, N, change)
-    for values, expected in ((F, of_words), (N, of_documents), (G, responsibilities)):
-        np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(change, of_documents.sum(axis=0) - before, atol=1e-4)
-    np.testing.assert_array_equal(entry, [4, 7])
-    assert found == pytest.approx(moved, rel=1e-4)
+    kernels.collapsed.expected_sweep(*rows, 2, F[2:], eta, scale, alpha, np.float32(relax), G, N, change, vectors)
+    np.testing.assert_allclose(G / units, expected, atol=1 / units)
+    for values, exact in ((F, of_words), (N, of_documents)):
+        np.testing.assert_allclose(values, exact, atol=40 / units)
+    np.add.at(besides, document[held], x[held, None] * (G[7:] / units))
+    np.testing.assert_allclose(N, besides, atol=1e-5)  # what is rounded off does not get into the counts
+    np.testing.assert_allclose(change, N.sum(axis=0) - before, atol=1e-4)
+    np.testing.assert_array_equal(entry, indptr[1:])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -95,6 +95,7 @@ def test_leaps_are_a_stretch_apart_and_leave_one_at_the_end(few, monkeypatch):
     assert leaps_of(monkeypatch, few, 10)[0] == []
 
 
+@pytest.mark.usefixtures("no_room")
 def test_sweeps_that_leap_end_after_a_stretch_by_themselves(few, monkeypatch):
     found, refined = leaps_of(monkeypatch, few, None, tol=1.0)
     assert (found, refined.n_sampled, refined.converged) == ([72, 114, 156], 198, True)

@@ -77,7 +77,7 @@ def refined(
             smoothing=model.smoothing,
             random_state=seed,
             tol=at_rest,
-            callback=lambda n, moved: steps.settling(n, moved, at_rest),
+            callback=lambda n, moved, total: steps.settling(n, moved, total, at_rest),
             checkpoint=checkpoint,
         )
     found = variational_lda(corpus, init=start, engine=engine, callback=steps.sweep, checkpoint=checkpoint)

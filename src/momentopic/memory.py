@@ -17,7 +17,14 @@ from momentopic.engine.threads import ThreadEngine, available_cores
 from momentopic.exceptions import MemoryLimitError
 from momentopic.moments import groups
 from momentopic.moments.triples import packed_size
-from momentopic.refine.parts import draws_tokens, few_documents, number_of_parts, padded_width, passes_of_first_round
+from momentopic.refine.parts import (
+    draws_tokens,
+    few_documents,
+    number_of_parts,
+    padded_width,
+    passes_of_first_round,
+    responsibilities_bytes,
+)
 
 _PROCESS = 300 << 20  # the interpreter, the libraries and the compiled loops
 _WORD = 100  # bytes of a word in a list
@@ -99,14 +106,14 @@ def refinement_bytes(corpus: Corpus, K: int, n_threads: int, refine: str, n_swee
     if refine == "variational":
         return _held(corpus) + 8 * N * K * 3 + 8 * M * K * (2 * n_threads + 5) + n_threads * corpus.block_memory
     tokens = corpus.tokens
-    if draws_tokens(corpus, n_sweeps):
+    if draws_tokens(corpus, K, n_sweeps):
         passes = passes_of_first_round(tokens, N, K)
         # in the first round with the words of the tokens that take part, where these are not all
         of_tokens = int(tokens * (2 if passes == 1 else max(2, 10 / passes)))
         if few_documents(N, K):  # how many tokens of each entry are left of a burst
             of_tokens += 4 * corpus.nonzeros
     else:
-        of_tokens = 4 * width * corpus.nonzeros
+        of_tokens = responsibilities_bytes(corpus.nonzeros, K) + (4 * corpus.nonzeros if few_documents(N, K) else 0)
     states = N * (4 * width + 5 * 8) + of_tokens
     # the start, the counts, their sums over samples, two means of these, and one more in passing; the samples' trend
     words = 4 * M * width * (7 if few_documents(N, K) else 6)

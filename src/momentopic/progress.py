@@ -62,13 +62,14 @@ class Steps:
         """Note that an iteration has done n sweeps, and how large the changes still are."""
         self._show(f"{self._name}, sweep {n}, change {largest:.0e}", 0, None)
 
-    def settling(self, n: int, moved: float, at_rest: float) -> None:
-        """Note that n sweeps are done of those that go on until averaged topics move less than `at_rest`.
+    def settling(self, n: int, moved: float, total: int | None, at_rest: float) -> None:
+        """Note that n sweeps are done: of `total`, or until averaged topics move less than `at_rest`.
 
         The movement of an average falls about as 1 / n, which says how many sweeps there will be.
         """
         self._sweeping = True
-        total = _USUAL_SWEEPS if moved >= 1 or n < _USUAL_SWEEPS // 5 else round(n * moved / at_rest)
+        if total is None:
+            total = _USUAL_SWEEPS if moved >= 1 or n < _USUAL_SWEEPS // 5 else round(n * moved / at_rest)
         self._show(f"{self._name}, sweep {n}", n, max(total, n + 1))
 
     def _show(self, text: str, done: int, total: int | None) -> None:

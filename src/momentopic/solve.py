@@ -23,7 +23,7 @@ from momentopic.moments.whiten import Whitening, whiten
 from momentopic.progress import Steps
 
 _RESIDUAL = 1e-6
-_ROUGH_RESIDUAL, _ROUGH_GAIN = 0.05, 1e-3
+_ROUGH_RESIDUAL, _ROUGH_GAIN = 0.2, 0.03
 _LARGEST_SKEW = 1000.0
 
 
@@ -91,8 +91,8 @@ def solve(
     algorithm, projections, n_projections
         As in `DiscreteICA`.
     rough : bool
-        Stop early where a refinement follows, which makes up for it: in the eigensolver when residuals are below 5 %,
-        in the joint diagonalisation when a sweep gains less than 0.1 %.
+        Stop early where a refinement follows, which makes up for it: in the eigensolver when residuals are below 20 %,
+        in the joint diagonalisation when a sweep gains less than 3 %.
     n_groups : int, optional
         Keep the moments of so many groups of documents (`momentopic.moments.groups`), from the pass that makes the
         tensor: for DICA moments of a corpus and joint diagonalisation on the canonical basis.

@@ -45,6 +45,8 @@ class CudaEngine(ThreadEngine):
         Of what the device does not do.
     """
 
+    draws = True  # refinements draw tokens, which is what the device does
+
     def __init__(self, memory: int | None = None, n_threads: int | None = None) -> None:
         super().__init__(n_threads)
         try:

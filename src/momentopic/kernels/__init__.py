@@ -18,6 +18,7 @@ _MODULES = (
     "chib",
     "collapsed",
     "documents",
+    "exchange",
     "groups",
     "intensity",
     "jacobi",

@@ -11,6 +11,30 @@ Array = np.ndarray[Any, Any]
 
 _FEWEST = 3  # occurrences: of two, both would be kept in any case
 _EXPONENT = 0.85
+# for `collapsed.start`: word frequencies that are mixed in, their part, and room for the counts that are left
+AS_THEY_ARE: tuple[Array, float, Array] = (np.empty(0), 0.0, np.empty(0, dtype=np.float32))
+
+
+@njit(cache=True, nogil=True)
+def shortened(x: float, phi: Array, n: Array, of_background: float, mixed: float) -> float:
+    """Return how many of x tokens of a word in a document are left: t (x / t)^0.85, if x is above t.
+
+    t is how many tokens of the word the topics of the document let expect, but at least 1.
+
+    Parameters
+    ----------
+    phi, n : arrays of shape (K,)
+        The probability of the word under each topic, and the tokens of each topic in the document.
+    of_background, mixed : float
+        What of Σ_k phi_k n_k is of the word frequencies that were mixed into all topics, and their part of these.
+    """
+    if x < _FEWEST:
+        return x
+    expected = -of_background
+    for k in range(n.shape[0]):
+        expected += phi[k] * n[k]
+    usual = max(expected / (1 - mixed), 1.0)
+    return x if x <= usual else usual * (x / usual) ** _EXPONENT
 
 
 @njit(cache=True, nogil=True)
@@ -28,8 +52,7 @@ def shorten(
 ) -> int:
     """Leave out some tokens of bursts; return how many tokens are left.
 
-    Of x tokens of a word in a document, t (x / t)^0.85 are kept, rounded, if x is above t: as many as the topics of the
-    document let expect, but at least 1.
+    As many are kept as `shortened` says, rounded.
 
     Parameters
     ----------
@@ -62,12 +85,8 @@ def shorten(
             word, x = indices[e], np.int64(counts[e])
             left: Any = x
             if x >= _FEWEST:
-                expected = -mixed * frequencies[word] * length
-                for k in range(drawn.shape[0]):
-                    expected += phi[word, k] * drawn[k]
-                usual = max(expected / (1 - mixed), 1.0)
-                if x > usual:
-                    left = np.int64(np.rint(usual * (x / usual) ** _EXPONENT))
+                of_background = mixed * frequencies[word] * length
+                left = np.int64(np.rint(shortened(np.float64(x), phi[word], drawn, of_background, mixed)))
             kept[e] = left
             for i in range(left):
                 z[place + i] = z[t + i]

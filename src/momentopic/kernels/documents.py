@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from momentopic.kernels.lanes import reassign
-from momentopic.kernels.registers import IN_REGISTERS, renew_tokens, renew_two
+from momentopic.kernels.registers import renew_tokens, renew_two
 
 Array = np.ndarray[Any, Any]
 
@@ -33,14 +33,24 @@ def log_probability(words: Array, phi: Array, theta: Array) -> float:
 
 
 @njit(cache=True, nogil=True)
-def renew(words: Array, counts: Array, phi: Array, c: Array, relax: Any, G: Array, N: Array, g: Array) -> None:
+def renew(
+    words: Array,
+    counts: Array,
+    phi: Array,
+    c: Array,
+    relax: Any,
+    G: Array,
+    N: Array,
+    g: Array,
+    vectors: tuple[int, ...],
+) -> None:
     """Renew the responsibilities of a document: g_k ∝ phi_wk (N_k - g_k + c_k), each entry's own contribution left out.
 
     N follows. At the beginning both are zeros. With `relax` above 1 they go that much beyond what they find (see
-    `reassign`). `g` is scratch space.
+    `reassign`). `g` is scratch space; `vectors` is `vectors_of` K.
     """
-    if c.shape[0] <= IN_REGISTERS:
-        renew_tokens(words, counts, phi, c, relax, G, N)
+    if len(vectors) > 0:
+        renew_tokens(words, counts, phi, c, relax, G, N, vectors)
         return
     for i in range(words.shape[0]):
         reassign(phi[words[i]], c, N, G[i], np.float32(counts[i]), relax, N, g)
@@ -90,7 +100,7 @@ def renew_both(
     for j, d in enumerate(two):
         left = slice(indptr[d] + together, indptr[d + 1])
         if active[j] and left.start < left.stop:
-            renew(indices[left], counts[left], phi, c, relax, G[j, together:], N[d], g)
+            renew(indices[left], counts[left], phi, c, relax, G[j, together:], N[d], g, vectors)
 
 
 @njit(cache=True, nogil=True)

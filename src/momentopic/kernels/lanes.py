@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils as untyped_cgutils
 
-from momentopic.kernels.tiles import Tile, pieces, prefetch_line
+from momentopic.kernels.tiles import Tile, prefetch_line
 
 # numba's types for these are of no use to a caller
 intrinsic: Any = extending.intrinsic
@@ -30,7 +30,6 @@ def padded_length(n_topics: int) -> int:
     return -(-n_topics // LANES) * LANES
 
 
-@extending.register_jitable
 def zeros_in_lines(n: int, width: int) -> Any:
     """Return a float32 array of n rows, each of which begins with a cache line, as vectors are read fastest."""
     space = np.zeros(n * width + _LINE, dtype=np.float32)
@@ -89,13 +88,6 @@ def larger(builder: Any, a: Any, b: Any) -> Any:
 def without(builder: Any, counts: Any, own: Any) -> Any:
     """Return counts less what a token has of them itself, but no less than 0."""
     return larger(builder, builder.fsub(counts, own), ZERO)
-
-
-def rest_of(builder: Any, relax: Any, held: Any) -> Any:
-    """Return a vector of (1 - relax) / held: what is left, after a step, of responsibilities that sum to `held`."""
-    one = ir.Constant(FLOAT, 1.0)
-    some = builder.fcmp_ordered(">", held, ir.Constant(FLOAT, 0.0))
-    return TILE.broadcast(builder, builder.fdiv(builder.fsub(one, relax), builder.select(some, held, one)))
 
 
 @intrinsic
@@ -255,61 +247,6 @@ def reassign(typing: Any, p: Any, c: Any, given: Any, own: Any, x: Any, relax: A
                 step = builder.fmul(tokens, builder.fsub(fresh, own))
                 TILE.store(builder, builder.fadd(n, step), data[6], offset)
         return whole
-
-    return signature, generate
-
-
-@intrinsic
-def exchange(
-    typing: Any, f: Any, n: Any, own: Any, eta: Any, alpha: Any, scale: Any, relax: Any, x: Any, g: Any
-) -> Any:
-    """Give x tokens of a word new responsibilities, each left out of the counts; all counts follow at once.
-
-    own_k ∝ (max(f_k - own_k, 0) + eta) (max(n_k - own_k, 0) + alpha_k) scale_k, or, if `relax` is above 1, that much
-    beyond it, but never below 0; so they may sum to more than 1, until the next time, when they are scaled to 1 before
-    they go beyond anything. Returns x Σ_k max(change of own_k, 0).
-
-    Parameters
-    ----------
-    f, n, own, alpha, scale, g : float32 arrays, contiguous, of one length that is a multiple of LANES
-        The counts of the word and of the document, the responsibilities, the prior, the inverse totals of the topics,
-        and scratch space.
-    eta, relax, x : float32
-    """
-    signature = types.float32(f, n, own, eta, alpha, scale, relax, x, g)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        f, n, own, eta, alpha, scale, relax, x, g = pieces(context, builder, signature, args)
-        length = builder.extract_value(f.shape, 0)
-        n_vectors = builder.udiv(length, ir.Constant(length.type, LANES))
-        smoothing, tokens = TILE.broadcast(builder, eta), TILE.broadcast(builder, x)
-        total, so_far = (cgutils.alloca_once_value(builder, ZERO) for _ in range(2))
-        with cgutils.for_range(builder, n_vectors) as loop:
-            offset = builder.mul(loop.index, ir.Constant(length.type, LANES))
-            held = TILE.load(builder, own.data, offset)
-            builder.store(builder.fadd(builder.load(so_far), held), so_far)
-            p = builder.fadd(without(builder, TILE.load(builder, f.data, offset), held), smoothing)
-            left = without(builder, TILE.load(builder, n.data, offset), held)
-            left = builder.fadd(left, TILE.load(builder, alpha.data, offset))
-            fresh = builder.fmul(builder.fmul(p, TILE.load(builder, scale.data, offset)), left)
-            TILE.store(builder, fresh, g.data, offset)
-            builder.store(builder.fadd(builder.load(total), fresh), total)
-        whole = tree_sum(builder, builder.load(total))
-        part = TILE.broadcast(builder, builder.fdiv(relax, whole))
-        rest = rest_of(builder, relax, tree_sum(builder, builder.load(so_far)))
-        moved = cgutils.alloca_once_value(builder, ZERO)
-        with cgutils.for_range(builder, n_vectors) as loop:
-            offset = builder.mul(loop.index, ir.Constant(length.type, LANES))
-            held = TILE.load(builder, own.data, offset)
-            fresh = builder.fmul(TILE.load(builder, g.data, offset), part)
-            fresh = larger(builder, builder.fadd(builder.fmul(held, rest), fresh), ZERO)
-            TILE.store(builder, fresh, own.data, offset)
-            step = builder.fsub(fresh, held)
-            added = builder.fmul(tokens, step)
-            for counts in (f, n):
-                TILE.store(builder, builder.fadd(TILE.load(builder, counts.data, offset), added), counts.data, offset)
-            builder.store(builder.fadd(builder.load(moved), larger(builder, added, ZERO)), moved)
-        return tree_sum(builder, builder.load(moved))
 
     return signature, generate
 

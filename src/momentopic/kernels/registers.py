@@ -21,7 +21,6 @@ from momentopic.kernels.lanes import (
     intrinsic,
     larger,
     pairwise_sum,
-    rest_of,
     tree_sum,
     without,
 )
@@ -39,52 +38,72 @@ def vectors_of(width: int) -> tuple[int, ...]:
     return (0,) * (width // LANES) if width <= IN_REGISTERS else ()
 
 
-def _over_words(
-    builder: Any, n_words: Any, ns: list[Any], width: Any, renew: Callable[..., None], n_vectors: int | None = None
+def over_words(
+    builder: Any, n_words: Any, ns: list[Any], n_vectors: int, renew: Callable[..., None], more: Any = None
 ) -> None:
     """Call `renew` for each word of a document, or of some, with the vectors of their counts n in registers.
 
-    If it is not known how many vectors these have, there is a loop for each number.
+    If there is an array of something `more`, as long as n, it is added to them for so long.
     """
-    lengths = [length for length in range(LANES, IN_REGISTERS + 1, LANES) if n_vectors in (None, length // LANES)]
-    for length in lengths:
-        with builder.if_then(builder.icmp_signed("==", width, ir.Constant(LONG, length))):
-            places = [ir.Constant(LONG, first) for first in range(0, length, LANES)]
-            sums = [[cgutils.alloca_once_value(builder, TILE.load(builder, n.data, p)) for p in places] for n in ns]
-            with cgutils.for_range(builder, n_words) as loop:
-                renew(loop.index, *sums)
-            for n, totals in zip(ns, sums, strict=True):
-                for place, total in zip(places, totals, strict=True):
-                    TILE.store(builder, builder.load(total), n.data, place)
+    places = [ir.Constant(LONG, LANES * i) for i in range(n_vectors)]
+    added = [TILE.load(builder, more.data, place) if more else ZERO for place in places]
+
+    def begin(n: Any, i: int) -> Any:
+        value = TILE.load(builder, n.data, places[i])
+        return cgutils.alloca_once_value(builder, builder.fadd(value, added[i]) if more else value)
+
+    sums = [[begin(n, i) for i in range(n_vectors)] for n in ns]
+    with cgutils.for_range(builder, n_words) as loop:
+        renew(loop.index, *sums)
+    for n, totals in zip(ns, sums, strict=True):
+        for place, total, part in zip(places, totals, added, strict=True):
+            value = builder.load(total)
+            TILE.store(builder, builder.fsub(value, part) if more else value, n.data, place)
 
 
-def _vectors(builder: Any, row: Any, width: Any, n_vectors: int) -> list[Any]:
+def vectors_at(builder: Any, row: Any, width: Any, n_vectors: int) -> list[Any]:
     """Return the places of the vectors of a row."""
     first = builder.mul(row, width)
     return [builder.add(first, ir.Constant(LONG, LANES * i)) for i in range(n_vectors)]
 
 
-def _row_of_word(builder: Any, words: Any, first_word: Any, matrix: Any, width: Any, entry: Any, n_vectors: int) -> Any:
-    """Return the places of the vectors of a word's row; those of a word that comes later are asked for."""
+def row_of_word(
+    builder: Any,
+    words: Any,
+    last: Any,
+    first_word: Any,
+    matrix: Any,
+    width: Any,
+    entry: Any,
+    n_vectors: int,
+    *,
+    write: bool = False,
+) -> Any:
+    """Return the places of the vectors of a word's row; those of a word that comes later are asked for.
+
+    `last` is the last entry that there is.
+    """
 
     def places(entry: Any) -> list[Any]:
         word = builder.sext(builder.load(builder.gep(words.data, [entry])), LONG)
-        return _vectors(builder, builder.sub(word, first_word), width, n_vectors)
+        return vectors_at(builder, builder.sub(word, first_word), width, n_vectors)
 
-    last = builder.sub(builder.extract_value(words.shape, 0), ir.Constant(LONG, 1))
     ahead = builder.add(entry, ir.Constant(LONG, _AHEAD))
     for place in places(builder.select(builder.icmp_signed("<", ahead, last), ahead, last)):
-        prefetch_line(builder, builder.gep(matrix.data, [place]), write=False)
+        prefetch_line(builder, builder.gep(matrix.data, [place]), write=write)
     return places(entry)
 
 
-def _number_of_tokens(builder: Any, counts: Any, entry: Any) -> Any:
+def number_of_tokens(builder: Any, counts: Any, entry: Any) -> Any:
+    """Return the count of an entry, in all lanes."""
     return TILE.broadcast(builder, TILE.number(builder, builder.load(builder.gep(counts.data, [entry]))))
 
 
 @intrinsic
-def renew_tokens(typing: Any, words: Any, counts: Any, phi: Any, c: Any, relax: Any, G: Any, n: Any) -> Any:
-    """Do what `reassign` does, for the words of a document one after the other and at most IN_REGISTERS topics.
+def renew_tokens(
+    typing: Any, words: Any, counts: Any, phi: Any, c: Any, relax: Any, G: Any, n: Any, vectors: Any
+) -> Any:
+    """Do what `reassign` does, for the words of a document one after the other.
 
     Parameters
     ----------
@@ -94,17 +113,18 @@ def renew_tokens(typing: Any, words: Any, counts: Any, phi: Any, c: Any, relax: 
     relax : float32
     G : float32 array of shape (entries, K)
         Responsibilities.
+    vectors : tuple
+        `vectors_of` K.
     """
-    signature = types.void(words, counts, phi, c, types.float32, G, n)
+    signature = types.void(words, counts, phi, c, types.float32, G, n, vectors)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        words, counts, phi, c, relax, G, n = pieces(context, builder, signature, args)
-        width = builder.extract_value(c.shape, 0)
+        words, counts, phi, c, relax, G, n, _ = pieces(context, builder, signature, args)
 
         def renew(entry: Any, sums: list[Any]) -> None:
             _renew(builder, entry, words, counts, phi, c, relax, G, sums)
 
-        _over_words(builder, builder.extract_value(words.shape, 0), [n], width, renew)
+        over_words(builder, builder.extract_value(words.shape, 0), [n], signature.args[-1].count, renew)
 
     return signature, generate
 
@@ -135,14 +155,12 @@ def renew_two(
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         *documents, phi, c, relax, _ = pieces(context, builder, signature, args)
         words, counts, G, n, other_words, other_counts, other_G, other_n = documents
-        width = builder.extract_value(c.shape, 0)
 
         def renew(entry: Any, sums: list[Any], other_sums: list[Any]) -> None:
             _renew(builder, entry, words, counts, phi, c, relax, G, sums)
             _renew(builder, entry, other_words, other_counts, phi, c, relax, other_G, other_sums)
 
-        n_vectors = signature.args[-1].count
-        _over_words(builder, builder.extract_value(words.shape, 0), [n, other_n], width, renew, n_vectors)
+        over_words(builder, builder.extract_value(words.shape, 0), [n, other_n], signature.args[-1].count, renew)
 
     return signature, generate
 
@@ -153,9 +171,10 @@ def _renew(
     """Renew the responsibilities of a word in a document whose counts are in registers."""
     width, nothing = builder.extract_value(c.shape, 0), ir.Constant(FLOAT, 0.0)
     rest = TILE.broadcast(builder, builder.fsub(ir.Constant(FLOAT, 1.0), relax))
-    rows = _row_of_word(builder, words, ir.Constant(LONG, 0), phi, width, entry, len(sums))
-    places = _vectors(builder, entry, width, len(sums))
-    tokens = _number_of_tokens(builder, counts, entry)
+    last = builder.sub(builder.extract_value(words.shape, 0), ir.Constant(LONG, 1))
+    rows = row_of_word(builder, words, last, ir.Constant(LONG, 0), phi, width, entry, len(sums))
+    places = vectors_at(builder, entry, width, len(sums))
+    tokens = number_of_tokens(builder, counts, entry)
     own = [TILE.load(builder, G.data, place) for place in places]
     fresh = []
     for i, (total, row, g) in enumerate(zip(sums, rows, own, strict=True)):
@@ -169,75 +188,3 @@ def _renew(
         new = larger(builder, TILE.add_product(builder, builder.fmul(g, rest), f, scale), ZERO)
         TILE.store(builder, new, G.data, place)
         builder.store(TILE.add_product(builder, builder.load(total), tokens, builder.fsub(new, g)), total)
-
-
-@intrinsic
-def exchange_tokens(
-    typing: Any,
-    words: Any,
-    counts: Any,
-    first_word: Any,
-    F: Any,
-    eta: Any,
-    alpha: Any,
-    scale: Any,
-    relax: Any,
-    G: Any,
-    n: Any,
-) -> Any:
-    """Do what `exchange` does, for some words of a document one after the other and at most IN_REGISTERS topics.
-
-    Returns how many tokens changed their topic.
-
-    Parameters
-    ----------
-    words, counts : arrays of shape (entries,)
-    first_word : int64
-        The word of the first row of F.
-    F : float32 array of shape (words, K)
-    eta, relax : float32
-    alpha, scale, n : float32 arrays of shape (K,)
-    G : float32 array of shape (entries, K)
-        Responsibilities.
-    """
-    number = types.float32
-    signature = number(words, counts, types.int64, F, number, alpha, scale, number, G, n)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        words, counts, first_word, F, eta, alpha, scale, relax, G, n = pieces(context, builder, signature, args)
-        width = builder.extract_value(alpha.shape, 0)
-        smoothing = TILE.broadcast(builder, eta)
-        moved = cgutils.alloca_once_value(builder, ZERO)
-
-        def renew(entry: Any, sums: list[Any]) -> None:
-            rows = _row_of_word(builder, words, first_word, F, width, entry, len(sums))
-            places = _vectors(builder, entry, width, len(sums))
-            for place in _vectors(builder, builder.add(entry, ir.Constant(LONG, _AHEAD)), width, len(sums)):
-                prefetch_line(builder, builder.gep(G.data, [place]), write=True)
-            tokens = _number_of_tokens(builder, counts, entry)
-            own = [TILE.load(builder, G.data, place) for place in places]
-            of_word = [TILE.load(builder, F.data, row) for row in rows]
-            fresh = []
-            for i, (total, f, g) in enumerate(zip(sums, of_word, own, strict=True)):
-                of_topic = ir.Constant(LONG, LANES * i)
-                left = builder.fadd(without(builder, builder.load(total), g), TILE.load(builder, alpha.data, of_topic))
-                p = builder.fadd(without(builder, f, g), smoothing)
-                fresh.append(builder.fmul(builder.fmul(p, TILE.load(builder, scale.data, of_topic)), left))
-            whole = tree_sum(builder, pairwise_sum(builder, fresh))
-            part = TILE.broadcast(builder, builder.fdiv(relax, whole))
-            rest = rest_of(builder, relax, tree_sum(builder, pairwise_sum(builder, own)))
-            gained = []
-            for i, (total, f, g) in enumerate(zip(sums, of_word, own, strict=True)):
-                new = larger(builder, TILE.add_product(builder, builder.fmul(g, rest), fresh[i], part), ZERO)
-                TILE.store(builder, new, G.data, places[i])
-                step = builder.fsub(new, g)
-                builder.store(TILE.add_product(builder, builder.load(total), tokens, step), total)
-                TILE.store(builder, TILE.add_product(builder, f, tokens, step), F.data, rows[i])
-                gained.append(larger(builder, step, ZERO))
-            sum_of_gains = pairwise_sum(builder, gained)
-            builder.store(TILE.add_product(builder, builder.load(moved), tokens, sum_of_gains), moved)
-
-        _over_words(builder, builder.extract_value(words.shape, 0), [n], width, renew)
-        return tree_sum(builder, builder.load(moved))
-
-    return signature, generate

@@ -27,6 +27,32 @@ _LINE = 64  # bytes
 _NONE = -1
 
 
+def room_abreast(width: int) -> tuple[Array, Array]:
+    """Return room for those abreast: for the words of their tokens, and, all 0, for weights of so many topics."""
+    return np.zeros((2 * ABREAST, _ROOM + _SPARE), dtype=np.int64), zeros_in_lines(ABREAST + 1, width)
+
+
+@njit(cache=True, nogil=True)
+def rewind(indptr: Array, first_token: Array, entry: Array, token: Array) -> None:
+    """Set the cursors of all documents to their first entries and tokens."""
+    for d in range(entry.shape[0]):
+        entry[d], token[d] = indptr[d], first_token[d]
+
+
+@njit(cache=True, nogil=True)
+def with_nobody(words: Array, z: Array, numbers: Array, streams: Array) -> None:
+    """Write the numbers of those abreast before there is a document: as `sweep_abreast` names them."""
+    documents, end, left, gone, tokens, nowhere = (
+        numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5],
+    )  # fmt: skip
+    for g in range(ABREAST):
+        streams[g] = 0
+        documents[g] = gone[g] = _NONE
+        end[g] = _ROOM  # of the tokens that are laid out
+        left[g] = 0  # tokens of the next entry, if some of it have been laid out
+        tokens[g] = nowhere[g] = (words[ABREAST:].ctypes.data - z.ctypes.data) // z.itemsize + _ROOM * g
+
+
 @njit(cache=True, nogil=True)
 def sweep_abreast(
     indptr: Array,
@@ -44,31 +70,29 @@ def sweep_abreast(
     N: Array,
     state: Array,
     change: Array,
+    words: Array,
+    weights: Array,
     vectors: tuple[int, ...],
 ) -> None:
     """Do what `sweep_one_by_one` does, `ABREAST` documents at a time.
 
-    A document that has been gone through gives its place to the next one. `vectors` is as in `draw_abreast`: for many
-    topics, and so many registers, this would be slower.
+    A document that has been gone through gives its place to the next one. `words` and `weights` are `room_abreast`.
+    `vectors` is as in `draw_abreast`: for many topics, and so many registers, this would be slower.
     """
     K = alpha.shape[0]
     end_word = first_word + phi.shape[0]
-    if first_word == 0:
-        entry[:] = indptr[:-1]
-        token[:] = first_token
-    words = np.zeros((2 * ABREAST, _ROOM + _SPARE), dtype=np.int64)
-    a = zeros_in_lines(ABREAST, K)
-    nobody = zeros_in_lines(1, K)[0]
-    streams = np.zeros(ABREAST, dtype=np.uint64)
-    documents = np.full(ABREAST, _NONE)
-    gone = np.full(ABREAST, _NONE)  # had the place before: counts just written are slow to read, so read later
-    # Tokens that would be at position 0. Without a document, their topics are in the second half of `words`, as seen
-    # from z: an array that nothing else is done with would be freed at once.
-    nowhere = (words[ABREAST:].ctypes.data - z.ctypes.data) // z.itemsize + _ROOM * np.arange(ABREAST)
-    tokens = nowhere.copy()
-    end = np.full(ABREAST, _ROOM)  # of the tokens of each that are laid out
-    left = np.zeros(ABREAST, dtype=np.int64)  # tokens of the next entry, if some of it have been laid out
     n_documents = indptr.shape[0] - 1
+    if first_word == 0:
+        rewind(indptr, first_token, entry, token)
+    a, nobody = weights[:ABREAST], weights[ABREAST]
+    # Of those abreast. Loops, here and above: assignments to whole arrays take seconds to compile.
+    streams, numbers = np.empty(ABREAST, dtype=np.uint64), np.empty((6, ABREAST), dtype=np.int64)
+    documents, end, left = numbers[0], numbers[1], numbers[2]
+    gone = numbers[3]  # had the place before: counts just written are slow to read, so read later
+    # Tokens that would be at position 0. Without a document, their topics are in the second half of `words`, as seen
+    # from z.
+    tokens, nowhere = numbers[4], numbers[5]
+    with_nobody(words, z, numbers, streams)
     following = next_document(indptr, indices, entry, end_word, 0)
     drawn = _ROOM
     while True:

@@ -47,8 +47,9 @@ class BlockState:
         A random stream for each document.
     entry, token, first_token : int64 arrays of shape (documents,)
         The entry and the token of each document that come next, and its first token.
-    G : float32 array of shape (entries, padded K)
-        Responsibilities, in expected sweeps: of the first part of the words, then of the next.
+    G : uint16 array of shape (entries, padded K)
+        Responsibilities as kept (`kernels.exchange`), in expected sweeps: of the first part of the words, then of the
+        next.
     z : uint16 array of shape (tokens,)
         Topics, in sampled sweeps.
     indptr, indices, counts : arrays
@@ -84,7 +85,7 @@ def start_block(
     random_state: int,
     n_passes: int,
     boundaries: IntArray | None,
-    one_in: int,
+    one_in: float,
     mixed: Mixed | None = None,
 ) -> tuple[tuple[Any, ...], BlockState]:
     """Infer the documents under the starting topics; keep their responsibilities, or draw from them at once.
@@ -92,11 +93,12 @@ def start_block(
     They are kept if there are `boundaries`: the first words of the parts that sweeps go over, then M.
     `first_word` is the state of a block at the beginning: the first of the words that it holds in turn 0. The
     documents are gone over `n_passes` times. Of the tokens, one in `one_in` takes part; if it is said what is `mixed`
-    into the topics, tokens that are drawn leave out a part of the bursts (`kernels.bursts`). Returns the tokens of each
+    into the topics, a part of the bursts is left out (`kernels.bursts`). Returns the tokens of each
     topic; those of the words are counted by `count_block`, turn by turn, so that there is no array over words and
     topics for each block.
     """
     width = len(alpha)
+    vectors = kernels.registers.vectors_of(width)
     seeds = np.random.SeedSequence([random_state, block.first]).generate_state(block.n_docs, np.uint64)
     part = block if one_in == 1 else thinned(block, seeds, one_in)
     ends = np.cumsum(part.lengths()).astype(np.int64)
@@ -108,12 +110,16 @@ def start_block(
     if one_in > 1:
         state.indptr, state.indices, state.counts = rows
     if boundaries is not None:
-        state.G = np.empty((len(part.indices), width), dtype=np.float32)
+        state.G = np.empty((len(part.indices), width), dtype=kernels.exchange.STORED)
         place = first_entries(part.indices, boundaries)
-        kernels.collapsed.start(*rows, phi, alpha, n_passes, boundaries, place, state.G, state.N)
+        bursts = kernels.bursts.AS_THEY_ARE
+        if mixed is not None:
+            state.counts = np.empty(len(part.indices), dtype=np.float32)
+            bursts = (mixed.frequencies, mixed.part, state.counts)
+        kernels.collapsed.start(*rows, phi, alpha, n_passes, *bursts, boundaries, place, state.G, state.N, vectors)
     else:
         state.z = np.empty(int(ends[-1]), dtype=np.uint16)
-        of_tokens, vectors = (state.random, state.z, first_token, state.N), kernels.registers.vectors_of(width)
+        of_tokens = (state.random, state.z, first_token, state.N)
         order = kernels.documents.by_entries(part.indptr)
         kernels.collapsed.start_drawn(*rows, order, phi, alpha, n_passes, *of_tokens, vectors)
         if mixed is not None:
@@ -142,7 +148,7 @@ def count_block(block: Block, state: BlockState, words: WordCounts) -> tuple[tup
     return (), state, words
 
 
-def thinned(block: Block, streams: Any, one_in: int) -> Block:
+def thinned(block: Block, streams: Any, one_in: float) -> Block:
     """Return the documents with one token in so many, drawn by the random stream of each document."""
     kept, indptr = np.empty_like(block.counts), np.zeros_like(block.indptr)
     kernels.collapsed.thin(block.indptr, block.counts, np.float32(1 / one_in), streams, kept, indptr[1:])
@@ -165,9 +171,9 @@ def taking_part(corpus: Corpus, states: list[BlockState]) -> Corpus:
 def expected_block(
     block: Block, state: BlockState, words: WordCounts, eta: Any, scale: Any, alpha: Any, relax: Any
 ) -> tuple[tuple[Any, ...], BlockState, WordCounts]:
-    """Do a CVB0 sweep over some words; return what it adds to the totals and the tokens that changed their topic."""
+    """Do a CVB0 sweep over some words; return what it adds to the totals."""
     change = np.zeros_like(alpha)
-    moved = kernels.collapsed.expected_sweep(
+    kernels.collapsed.expected_sweep(
         *state.rows(block),
         state.entry,
         words.first,
@@ -179,8 +185,9 @@ def expected_block(
         state.G,
         state.N,
         change,
+        kernels.registers.vectors_of(len(alpha)),
     )
-    return (change, np.array([moved])), state, words
+    return (change,), state, words
 
 
 def sampled_block(
@@ -204,7 +211,7 @@ def sampled_block(
         change,
     )
     if vectors := kernels.registers.vectors_of(len(alpha)):
-        kernels.sampled.sweep_abreast(*operands, vectors)
+        kernels.sampled.sweep_abreast(*operands, *kernels.sampled.room_abreast(len(alpha)), vectors)
     else:
         kernels.sampled.sweep_one_by_one(*operands)
     return (change,), state, words

@@ -1,19 +1,22 @@
-"""Collapsed refinement: topics of a moment solution made about as good as a long-run sampler's.
+"""Collapsed refinement: topics of a moment solution made as good as a long-run sampler's, or better.
 
-Every token draws its topic under the moment solution, softened, and collapsed Gibbs sweeps go on from there; after some
-of them once more, under the topics that they have found. Where topics have many tokens, the sweeps before that go over
-a part of them, the more often (`parts.passes_of_first_round`). Where topics have few documents, tokens of bursts are
-left out (`kernels.bursts`), and the sweeps after it come in stretches, between which the topics leap along their trend.
-The topics are the mean over sweeps. The state is one number a token.
+Every token has a topic, or a share in each of them, and sweeps over the corpus renew them one after the other, each
+left out of the counts that decide.
 
-Without sampled sweeps, collapsed variational inference of order zero (CVB0) goes from the moment solution past the
-nearest optima to a good one, which is nearly as good and soon reached; it keeps K numbers a nonzero. The same is done
-where words repeat so often that drawing every token would be a waste (counts in the thousands). In both, each token
-leaves itself out of the counts.
+The default is collapsed variational inference of order zero (CVB0), in rounds over more and more of the tokens
+(`refine.rounds`): some 60 sweeps that go beyond what they find. It keeps K numbers a nonzero. Where these would be too
+many, or if a number of sampled sweeps is asked for, tokens draw their topics instead (collapsed Gibbs sweeps), from the
+moment solution, softened; after some sweeps once more, from the topics that they have found. Where topics have many
+tokens, the sweeps before that go over a part of them, the more often (`parts.passes_of_first_round`). Where topics have
+few documents, the sweeps after it come in stretches, between which the topics leap along their trend. The topics are
+the mean over sweeps. The state is one number a token. Where words repeat so often that drawing every token would be a
+waste (counts in the thousands), nothing is drawn.
+
+Where topics have few documents, tokens of bursts are left out (`kernels.bursts`).
 
 Documents and words are divided into as many parts. In each turn every part of the documents holds another part of the
 words and changes their counts at once; a sweep is as many turns as there are parts (Yan, Xu and Qi 2009). So word
-counts are up to date, but for tokens that are drawn at the same moment (see `kernels.abreast`), and the totals of the
+counts are up to date, but for tokens that are renewed at the same moment (see `kernels.abreast`), and the totals of the
 topics by a turn; no two threads touch the same words, and the bits are the same for any number of threads.
 """
 
@@ -34,7 +37,6 @@ from momentopic.refine.blocks import (
     Mixed,
     WordCounts,
     count_block,
-    expected_block,
     prior_block,
     sampled_block,
     start_block,
@@ -51,33 +53,29 @@ from momentopic.refine.parts import (
     passes_of_first_round,
     second_start,
     word_boundaries,
+    words_repeat_little,
 )
 from momentopic.refine.prior import CountHistogram, concentration_steps, smoothing_steps
 from momentopic.refine.refined import Refined
 from momentopic.refine.resume import STAGE, restore_run, save_run
+from momentopic.refine.rounds import expected_rounds
 from momentopic.refine.samples import Samples
 
-_EXPECTED_START = Start(0.05, 3)
 # sampled sweeps after which all tokens are drawn anew, from the topics that these have found, if so many are to come
 _FIRST_ROUND, _TWO_ROUNDS = 30, 120
 _START_CONCENTRATION = 4.0
 START_SMOOTHING = 0.03
-_SWEEPS_BEYOND, _EXPECTED_SWEEPS = 12, 40
-# Expected sweeps first go beyond what they find, so far that they pass by the nearest optima instead of coming to rest;
-# then just there, until less than a part of the tokens changes its topic in one.
-_BEYOND, _MOVED = np.float32(2.5), 0.02
-_PLAIN = np.float32(1)
 _MOST_SWEEPS = 1000
 # Tokens that were drawn under softened topics give a flat prior, under which they move easily; each new estimate is
 # sharper. Taking these steps slowly anneals the chain: it ends in better topics than one that is sharp at once.
-_PRIOR_EVERY, _PRIOR_EVERY_SAMPLED = 5, 45
+_PRIOR_EVERY = 45
 _LEAST_STEPS, _STEPS = 6, 3  # before the sweeps may end by themselves; in a given number of them
 _STRETCH, _LEAST_STRETCHES = 42, 4  # the same where sweeps leap
 _LEAP = 4  # stretches: so far a leap goes
 _WORDS = 8192
-_LAST_STEPS = 100  # of the fixed point for the concentration, at the end
+_STEPS_AT_ONCE, _LAST_STEPS = 20, 100  # of the fixed point for the concentration, on the way and at the end
 _CHECK_EVERY = 20
-_FORM = 8  # of the state in a checkpoint: one of another form is not taken up
+_FORM = 9  # of the state in a checkpoint: one of another form is not taken up
 
 
 def refine_collapsed(
@@ -89,7 +87,7 @@ def refine_collapsed(
     smoothing: float | None = None,
     tol: float | None = None,
     random_state: int = 0,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callable[[int, float, int | None], None] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Refined:
     """Refine topics on a corpus, and estimate their (asymmetric) prior.
@@ -101,16 +99,17 @@ def refine_collapsed(
         The start: rows are probability vectors.
     engine : Engine
     n_sweeps : int, optional
-        Sampled sweeps; 0 means expected ones instead. By default they go on until the topics come to rest, at most
-        1,000.
+        Sampled sweeps; 0 means expected ones. By default they are expected ones where what they keep of the corpus is
+        small enough (`parts.draws_tokens`), else sampled ones that go on until the topics come to rest, at most 1,000.
     smoothing : float, optional
-        The Dirichlet parameter of the topics; by default it is estimated.
+        The Dirichlet parameter of the topics; by default 0.03, which sampled sweeps replace by estimates.
     tol : float, optional
-        The topics are at rest when twenty sweeps, or the stretch between two leaps, move the averaged topics by less
-        than this, in mean l1 error (at most 1); by default `movement_at_rest`.
+        The topics are at rest when twenty sampled sweeps, or the stretch between two leaps, move the averaged topics by
+        less than this, in mean l1 error (at most 1); by default `movement_at_rest`.
     random_state : int
     callback : callable, optional
-        Called as ``callback(sweeps done, how far the topics moved)`` after each sweep.
+        Called after each sweep, as ``callback(sweeps done, how far the topics moved, sweeps in all)``: at last, or 1
+        where that is not measured; None where it is not known.
     checkpoint : Checkpoint, optional
         Where the state is kept now and then, and where it is taken up again.
 
@@ -119,20 +118,19 @@ def refine_collapsed(
     Refined
     """
     tol = movement_at_rest(corpus.tokens, corpus.shape[0], len(topics)) if tol is None else tol
-    sample = draws_tokens(corpus, n_sweeps)
+    sample = draws_tokens(corpus, len(topics), n_sweeps, engine)
     with single_threaded_blas():
         run = _Run(corpus, engine, len(topics), smoothing, callback, checkpoint, sample)
         if sample and _first_round(n_sweeps):
             run.divide(passes_of_first_round(corpus.tokens, corpus.shape[0], len(topics)))
             run.leaps = run.few_documents
         run.resume()
+        if not sample:
+            topics, n = expected_rounds(run, topics, random_state)
+            return Refined(topics, run.alpha, run.eta, n, 0, True)
         if not run.states:
             run.start(topics, random_state)
-        if sample:
-            return run.sampled_sweeps(n_sweeps, tol, random_state)
-        n_expected = run.expected_sweeps()
-        at_rest = n_expected < _EXPECTED_SWEEPS
-        return Refined(run.topics(run.counts()), run.alpha, run.eta, n_expected, 0, at_rest)
+        return run.sampled_sweeps(n_sweeps, tol, random_state)
 
 
 def _first_round(n_sweeps: int | None) -> int:
@@ -149,7 +147,7 @@ class _Run:
         engine: Engine,
         K: int,
         smoothing: float | None,
-        callback: Callable[[int, float], None] | None,
+        callback: Callable[[int, float, int | None], None] | None,
         checkpoint: Checkpoint | None,
         sample: bool,
     ) -> None:
@@ -171,23 +169,27 @@ class _Run:
         self.totals = np.zeros(K)  # the tokens of each topic
         self.checkpoint = checkpoint
         self.sample = sample
-        self.n_expected = 0  # sweeps before a resumption
         self.leaps = False
         self.few_documents = few_documents(corpus.shape[0], K)
         self.sampling: Samples | None = None
 
-    def divide(self, passes: int) -> None:
-        """Divide documents and words for sweeps of so many passes, each over one token in as many."""
-        self.passes = passes
+    def divide(self, one_in: float) -> None:
+        """Divide documents and words for sweeps over one token in so many."""
+        self.one_in = one_in
         self.boundaries = word_boundaries(
-            self.frequencies, number_of_parts(self.n_tokens / passes, self.corpus.shape[0])
+            self.frequencies, number_of_parts(self.n_tokens / one_in, self.corpus.shape[0])
         )
         self.corpus = self.corpus.divided(len(self.boundaries) - 1)
 
     @property
+    def passes(self) -> int:
+        """How often a sampled sweep goes over the tokens that take part: as many draws as if it were all of them."""
+        return int(self.one_in) if self.sample else 1
+
+    @property
     def shortens_bursts(self) -> bool:
         """Whether tokens of bursts are left out: with many documents to a topic, none of them weighs much."""
-        return self.sample and self.few_documents
+        return self.few_documents and words_repeat_little(self.corpus)
 
     def flat_prior(self) -> tuple[FloatArray, float]:
         """Return the concentration and the smoothing to begin with."""
@@ -197,9 +199,8 @@ class _Run:
         """Take up the state that was kept last, if there is one."""
         saved = None if self.checkpoint is None else self.checkpoint.load(STAGE, sample=self.sample, form=_FORM)
         if saved is not None:
-            self.divide(saved.values["passes"])
+            self.divide(saved.values["one_in"])
             arrays = restore_run(self, saved)
-            self.n_expected = saved.values["n_expected"]
             if "n_samples" in saved.values:
                 numbers = {name: saved.values[name] for name in Samples().numbers()}
                 sums, trend = self.in_parts(arrays.get("sums")), self.in_parts(arrays.get("trend"))
@@ -209,11 +210,11 @@ class _Run:
         """Divide an array over words as their counts are."""
         return [] if array is None else [array[part.first : part.first + len(part.counts)] for part in self.words]
 
-    def keep(self, n_expected: int = 0) -> None:
+    def keep(self) -> None:
         """Keep the state after a sweep, if that is due."""
         if self.checkpoint is None or not self.checkpoint.due():
             return
-        values: dict[str, Any] = {"n_expected": n_expected, "passes": self.passes}
+        values: dict[str, Any] = {"one_in": self.one_in}
         arrays: dict[str, Any] = {}
         if (done := self.sampling) is not None:
             values |= done.numbers()
@@ -225,7 +226,7 @@ class _Run:
     def start(self, topics: Any, random_state: int, how: Start | None = None) -> None:
         """Infer all documents under the topics that the refinement starts from; draw from the result, or keep it."""
         if how is None:
-            how = first_start(self.passes, self.corpus.shape[0], self.K) if self.sample else _EXPECTED_START
+            how = first_start(self.passes, self.corpus.shape[0], self.K)
         phi = np.zeros((len(self.seen), padded_width(self.K)), dtype=np.float32)
         for first in range(0, len(phi), _WORDS):  # some at a time: in double precision all would take much memory
             some = slice(first, first + _WORDS)
@@ -233,7 +234,7 @@ class _Run:
         firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
         parts = None if self.sample else self.boundaries
         mixed = Mixed(self.frequencies, how.background) if self.shortens_bursts else None
-        args = (phi, self.padded(self.alpha), random_state, how.n_passes, parts, self.passes, mixed)
+        args = (phi, self.padded(self.alpha), random_state, how.n_passes, parts, self.one_in, mixed)
         (totals,), self.states = self.engine.update(start_block, self.corpus, firsts, *args)
         self.totals = totals[: self.K].copy()  # it is added to
         del phi, args  # before there are counts
@@ -267,37 +268,21 @@ class _Run:
         padded[: self.K] = values
         return padded
 
-    def sweep(self, function: Any, *options: Any) -> list[Any]:
-        """Renew as many tokens as the corpus has, in one pass or more; return the sums, but for that of the totals."""
+    def sweep(self, function: Any, *options: Any) -> None:
+        """Renew as many tokens as the corpus has, in one pass or more."""
         smoothing = self.eta * self.seen.sum()
         eta, alpha = np.float32(self.eta), self.padded(self.alpha)
-        sums: list[Any] = []
         for turn in range(self.passes * len(self.words)):
             operands = (eta, self.padded(1 / (self.totals + smoothing)), alpha, *options)
-            (change, *others), self.states, self.words = self.engine.turn(
+            (change,), self.states, self.words = self.engine.turn(
                 function, self.corpus, self.states, self.words, turn % len(self.words), *operands
             )
             self.totals += change[: self.K]
-            sums = [a + b for a, b in zip(sums, others, strict=True)] if sums else others
-        return sums
 
-    def report(self, moved: float) -> None:
+    def report(self, moved: float, total: int | None = None) -> None:
         self.n_done += 1
         if self.callback is not None:
-            self.callback(self.n_done, moved)
-
-    def expected_sweeps(self) -> int:
-        """Do CVB0 sweeps until few tokens change their topic; return how many."""
-        for n in range(self.n_expected + 1, _EXPECTED_SWEEPS + 1):
-            (moved,) = self.sweep(expected_block, _BEYOND if n <= _SWEEPS_BEYOND else _PLAIN)
-            part = float(moved[0]) / self.n_tokens
-            self.report(part)
-            if n > _SWEEPS_BEYOND and part < _MOVED:
-                return n
-            if n % _PRIOR_EVERY == 0:
-                self.estimate_prior()
-            self.keep(n)
-        return _EXPECTED_SWEEPS
+            self.callback(self.n_done, moved, total)
 
     def sampled_sweeps(self, n_sweeps: int | None, tol: float, random_state: int) -> Refined:
         """Do sampled sweeps and average over them: so many, or until the average comes to rest."""
@@ -309,7 +294,7 @@ class _Run:
                 done = self.sampling = self.begin_again(done, random_state)
             last_round = done.round_begun == first_round
             to_come = most - first_round if last_round else first_round
-            every = min(_STRETCH if self.leaps else _PRIOR_EVERY_SAMPLED, -(-to_come // _STEPS))
+            every = min(_STRETCH if self.leaps else _PRIOR_EVERY, -(-to_come // _STEPS))
             leaping = last_round and self.leaps and len(done.times(every)) > 1
             if leaping and done.age == every and most - done.n >= every:
                 self.leap(done, every, random_state)
@@ -327,10 +312,9 @@ class _Run:
             if done.at_rest and done.n_steps >= (_LEAST_STRETCHES if leaping else _LEAST_STEPS):
                 break
             self.keep()
-        lengths = self.lengths_taking_part()
-        concentration = concentration_steps(self.alpha, self.topics_of_documents(), lengths, _LAST_STEPS)
+        self.estimate_concentration()
         self.release(done)
-        return Refined(self.topics(done.mean()), concentration, self.eta, 0, done.n, done.moved < tol)
+        return Refined(self.topics(done.mean()), self.alpha, self.eta, 0, done.n, done.moved < tol)
 
     def nothing_sampled(self, n: int = 0) -> Samples:
         """Return the state before the first sweep of a round, `n` sweeps having been done."""
@@ -364,9 +348,11 @@ class _Run:
         done.stretch_begun = done.n
         self.start(topics, random_state + 1 + done.n_leaps, AFTER_LEAP)
 
-    def release(self, done: Samples) -> None:
+    def release(self, done: Samples | None = None) -> None:
         """Let go of what the mean of the samples does not need: it takes much memory, and more is to come."""
-        self.states, self.words, done.trend, done.earlier = [], [], [], None
+        self.states, self.words = [], []
+        if done is not None:
+            done.trend, done.earlier = [], None
 
     def measure_movement(self, done: Samples) -> None:
         """Compare the mean of the samples with that of the last time: in single precision, for it is done often."""
@@ -387,14 +373,18 @@ class _Run:
     def lengths_taking_part(self) -> tuple[Any, Any]:
         """Return how many tokens of documents take part, on average, and how many documents have as many."""
         lengths, numbers = self.lengths
-        part = self.totals.sum() / self.n_tokens if self.shortens_bursts else 1 / self.passes
-        return lengths * part, numbers
+        return lengths * (self.totals.sum() / self.n_tokens), numbers
 
     def estimate_prior(self) -> None:
         """Take fixed-point steps of the concentration and of the smoothing."""
-        self.alpha = concentration_steps(self.alpha, self.topics_of_documents(), self.lengths_taking_part())
+        self.estimate_concentration(_STEPS_AT_ONCE)
         if self.smoothing is None:
             self.eta = smoothing_steps(self.eta, _on_host(self.counts()), int(self.seen.sum()))
+
+    def estimate_concentration(self, n_steps: int = _LAST_STEPS) -> None:
+        """Take fixed-point steps of the concentration."""
+        lengths = self.lengths_taking_part()
+        self.alpha = concentration_steps(self.alpha, self.topics_of_documents(), lengths, n_steps)
 
 
 def _on_host(array: Any) -> Any:

@@ -63,10 +63,13 @@ def folded_block(block: Block, phi: Any, alpha: Any) -> tuple[FloatArray]:
     for first in range(0, block.n_docs, _DOCUMENTS):
         ends = block.indptr[first : first + _DOCUMENTS + 1]
         entries = slice(int(ends[0]), int(ends[-1]))
-        G = np.empty((entries.stop - entries.start, len(alpha)), dtype=np.float32)
+        G = np.empty((entries.stop - entries.start, len(alpha)), dtype=kernels.exchange.STORED)
         N = np.zeros((len(ends) - 1, len(alpha)), dtype=np.float32)
         rows = (ends - ends[0], block.indices[entries], block.counts[entries])
+        vectors = kernels.registers.vectors_of(len(alpha))
         all_words, place = np.array([0, len(phi)]), np.zeros(1, dtype=np.int64)
-        kernels.collapsed.start(*rows, phi, alpha, _PASSES, all_words, place, G, N)
+        kernels.collapsed.start(
+            *rows, phi, alpha, _PASSES, *kernels.bursts.AS_THEY_ARE, all_words, place, G, N, vectors
+        )
         kernels.collapsed.count_expected(*rows, np.empty(len(N), dtype=np.int64), 0, G, counts)
     return (counts.astype(np.float64),)

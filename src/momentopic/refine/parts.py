@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from momentopic import kernels
 from momentopic._types import FloatArray, IntArray
 from momentopic.corpus.blocks import Corpus
 
+MOST_RESPONSIBILITIES = 1 << 29  # bytes: what a refinement may keep of a corpus unless expected sweeps are asked for
 _MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
 _MOST_PARTS = 16
 _TOKENS_PER_PART = 32768  # of the documents' parts times the words' parts: enough to keep a thread busy
@@ -42,9 +43,24 @@ class Start(NamedTuple):
 AFTER_LEAP = Start(0.0, 2 * _PASSES)
 
 
-def draws_tokens(corpus: Corpus, n_sweeps: int | None) -> bool:
+def draws_tokens(corpus: Corpus, K: int, n_sweeps: int | None, engine: Any = None) -> bool:
     """Return whether tokens are drawn, rather than expected: see `refine.collapsed`."""
-    return n_sweeps != 0 and corpus.tokens <= _MOST_REPEATS * corpus.nonzeros
+    if not words_repeat_little(corpus):
+        return False
+    if n_sweeps is not None:
+        return n_sweeps > 0
+    return getattr(engine, "draws", False) or responsibilities_bytes(corpus.nonzeros, K) > MOST_RESPONSIBILITIES
+
+
+def responsibilities_bytes(n_entries: int, K: int) -> int:
+    """Return how much memory the responsibilities of so many entries take."""
+    itemsize: int = np.dtype(kernels.exchange.STORED).itemsize
+    return n_entries * padded_width(K) * itemsize
+
+
+def words_repeat_little(corpus: Corpus) -> bool:
+    """Return whether words occur in documents as often as in texts, not thousands of times."""
+    return corpus.tokens <= _MOST_REPEATS * corpus.nonzeros
 
 
 def passes_of_first_round(n_tokens: float, n_docs: int, K: int) -> int:

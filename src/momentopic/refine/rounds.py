@@ -1,0 +1,113 @@
+"""Expected sweeps in rounds: the first over a part of the tokens, each one over more of them, the last over all.
+
+A round begins with topics, infers all documents under them, sweeps, and ends with topics that are averages over its
+sweeps. So nothing of the documents is carried over: what they have settled for is forgotten. Few tokens are enough to
+see which topics there are, and the sweeps over them cost little. Between two rounds topics leap: they go on as they
+went in the last one, three times as far.
+
+Sweeps go beyond what they find, so far that they pass by the nearest optima instead of coming to rest. Averaged over,
+that is also what keeps topics of few tokens from following them too closely.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from momentopic._types import FloatArray
+from momentopic.refine.blocks import expected_block
+from momentopic.refine.parts import Start
+from momentopic.refine.samples import Samples
+
+_LEAP = 3.0  # times what topics went in a round
+_LEAST_ROUNDS = 3
+# what the first round has of a topic and of a document, on average, where it has not all tokens
+_TOKENS_OF_TOPIC, _TOKENS_OF_DOCUMENT, _MOST = 1750, 32, 16
+_SWEEPS, _AVERAGED_FROM = 12, 6
+_LONG = 500  # tokens of a document: in long ones averages over sweeps that go far are too blurred
+_FAR, _LESS_FAR, _THERE = 3.0, 2.5, 1.0
+_FAR_SWEEPS, _PLAIN_SWEEPS = 8, 6  # of the last round, where documents are long
+_MANY_FIRST_SWEEPS = 24
+
+
+class Round(NamedTuple):
+    """A round of expected sweeps.
+
+    Attributes
+    ----------
+    one_in : float
+        One token in so many takes part.
+    start : Start
+    steps : tuple of float
+        How far each sweep goes: 1 is to what it finds.
+    averaged_from : int
+        The first sweep whose counts the topics are averaged over.
+    """
+
+    one_in: float
+    start: Start
+    steps: tuple[float, ...]
+    averaged_from: int
+
+
+def rounds_of(n_tokens: float, n_docs: int, K: int) -> list[Round]:
+    """Return the rounds of a refinement by expected sweeps: which tokens, and how often."""
+    length = n_tokens / n_docs
+    one_in = float(np.clip(min(n_tokens / (_TOKENS_OF_TOPIC * K), length / _TOKENS_OF_DOCUMENT), 1, _MOST))
+    n_rounds = max(_LEAST_ROUNDS, 2 + int(np.ceil(np.log2(one_in))))
+    shares = one_in ** np.linspace(1, 0, n_rounds)
+    long = length >= _LONG
+    steps = (_LESS_FAR if long else _FAR,) * _SWEEPS
+    rounds = [Round(float(share), Start(0.0, 4), steps, _AVERAGED_FROM) for share in shares]
+    rounds[0] = rounds[0]._replace(start=Start(0.3, 3))
+    if long:
+        rounds[0] = Round(one_in, Start(0.3, 1), (_LESS_FAR,) * _MANY_FIRST_SWEEPS, _MANY_FIRST_SWEEPS // 2)
+        last = (_LESS_FAR,) * _FAR_SWEEPS + (_THERE,) * _PLAIN_SWEEPS
+        rounds[-1] = rounds[-1]._replace(steps=last, averaged_from=_FAR_SWEEPS + 1)
+    return rounds
+
+
+def beyond(topics: FloatArray, before: Any) -> FloatArray:
+    """Return topics (rows) that have gone on from what they were before, as far as they went several times."""
+    leapt = np.maximum(topics + _LEAP * (topics - before), 0)
+    found: FloatArray = leapt / leapt.sum(axis=1, keepdims=True)
+    return found
+
+
+def expected_rounds(run: Any, topics: FloatArray, random_state: int) -> tuple[FloatArray, int]:
+    """Do the rounds of a run (of `refine.collapsed`); return the topics, and how many sweeps that were.
+
+    The prior of the documents is estimated at the end of each round; sweeps begin with a flat one. Expected counts
+    would bias the smoothing of the topics upward, so it stays as it is.
+    """
+    plan = rounds_of(run.n_tokens, run.corpus.shape[0], run.K)
+    total = sum(len(part.steps) for part in plan)
+    begun = 0  # sweeps before the round
+    for i, part in enumerate(plan):
+        if run.sampling is not None and begun + len(part.steps) < run.sampling.n:
+            begun += len(part.steps)
+            continue  # taken up again after it
+        if run.sampling is None or run.sampling.round_begun != begun:
+            before = topics.astype(np.float32)
+            if i > 0:
+                topics = beyond(topics, run.sampling.earlier)
+            run.divide(part.one_in)
+            run.sampling = Samples(n=begun, round_begun=begun, stretch_begun=begun, earlier=before)
+            run.start(topics, random_state + i, part.start)
+        done = run.sampling
+        for step in part.steps[done.age :]:
+            done.n += 1
+            run.sweep(expected_block, np.float32(step))
+            if done.age >= part.averaged_from:
+                done.add(run.words, run.K)
+            run.report(1.0, total)
+            if done.n < begun + len(part.steps):
+                run.keep()
+        run.estimate_concentration()
+        mean = done.mean()
+        done.sums = []
+        run.release()
+        topics = run.topics(mean)
+        begun += len(part.steps)
+    return topics, total

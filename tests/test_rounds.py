@@ -1,0 +1,114 @@
+"""Expected sweeps in rounds: which tokens take part, how topics leap, what is left in the end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from momentopic import Corpus, DiscreteICA, kernels, simulate
+from momentopic.engine import ThreadEngine
+from momentopic.metrics import recovery_error
+from momentopic.refine import blocks, collapsed, parts, refine_collapsed, rounds
+
+from .conftest import planted_topics
+
+
+def test_rounds_take_more_and_more_of_the_tokens():
+    few = rounds.rounds_of(30_000, 1000, 50)  # tokens to a topic
+    assert [part.one_in for part in few] == [1, 1, 1]
+    shares = [part.one_in for part in rounds.rounds_of(340_000, 1800, 50)]
+    np.testing.assert_allclose(shares, 3.886 ** (np.array([3, 2, 1, 0]) / 3), rtol=1e-3)
+    assert shares[-1] == 1
+    assert rounds.rounds_of(1e7, 100_000, 50)[0].one_in == pytest.approx(100 / 32)  # short documents
+    assert [round(part.one_in, 1) for part in rounds.rounds_of(1e7, 50_000, 5)] == [6.2, 4.0, 2.5, 1.6, 1]
+    long = rounds.rounds_of(2.6e6, 2000, 50)
+    assert len(long) == 6
+    assert long[0].one_in == 16
+    assert long[-1].steps[-1] == 1  # ends just where it finds
+    assert all(step > 1 for part in few for step in part.steps)
+
+
+def test_every_round_begins_beyond_what_the_last_one_found(monkeypatch):
+    corpus = Corpus(simulate.gamma_poisson(planted_topics(120, 3), np.full(3, 0.2), 300, mean_length=80))
+    begun, ended = [], []
+    start, topics = collapsed._Run.start, collapsed._Run.topics
+
+    def started(self, given, *args):
+        begun.append(np.array(given))
+        start(self, given, *args)
+
+    def found(self, counts):
+        ended.append(topics(self, counts))
+        return ended[-1]
+
+    monkeypatch.setattr(collapsed._Run, "start", started)
+    monkeypatch.setattr(collapsed._Run, "topics", found)
+    first = np.random.default_rng(0).dirichlet(np.ones(120), size=3)
+    refined = refine_collapsed(corpus, first, ThreadEngine())
+    n = len(rounds.rounds_of(corpus.tokens, 300, 3))
+    assert len(begun) == len(ended) == n >= 3
+    np.testing.assert_array_equal(begun[0], first)
+    before = [first, *ended]
+    for i in range(1, n):
+        leapt = np.maximum(before[i] + 3 * (before[i] - before[i - 1]), 0)
+        np.testing.assert_allclose(begun[i], leapt / leapt.sum(axis=1, keepdims=True), atol=1e-6)
+    np.testing.assert_array_equal(refined.topics, ended[-1])
+
+
+def test_responsibilities_are_whole_after_a_sweep_that_goes_just_there():
+    corpus = Corpus(simulate.gamma_poisson(planted_topics(120, 3), np.full(3, 0.2), 300, mean_length=80))
+    run = collapsed._Run(corpus, ThreadEngine(), 3, None, None, None, False)
+    run.start(planted_topics(120, 3).T, 0, parts.Start(0.3, 3))
+    lengths = np.asarray(corpus.counts.sum(axis=1)).ravel() * (run.totals.sum() / corpus.tokens)
+
+    def error():
+        return np.abs(np.concatenate([state.N.sum(axis=1) for state in run.states]) - lengths).max()
+
+    tolerance = error() + 0.3  # of documents whose bursts were shortened more than others'
+    run.sweep(blocks.expected_block, np.float32(3))
+    assert np.concatenate([state.G.sum(axis=1) for state in run.states]).max() > 1.05 * kernels.exchange.UNITS
+    run.sweep(blocks.expected_block, np.float32(1))
+    for state in run.states:
+        np.testing.assert_allclose(state.G.sum(axis=1) / kernels.exchange.UNITS, 1, atol=2e-3)
+    assert error() < tolerance
+    np.testing.assert_allclose(run.counts().sum(axis=0), run.totals, rtol=1e-4)
+
+
+@pytest.mark.parametrize("mean_length", [60, 700])
+def test_planted_topics_are_found_and_again_with_the_same_bits(mean_length, monkeypatch):
+    monkeypatch.setattr(parts, "_TOKENS_PER_PART", 500)
+    D = planted_topics(300, 6, seed=3)
+    corpus = Corpus(simulate.gamma_poisson(D, np.full(6, 0.1), 400, mean_length=mean_length))
+    plan = rounds.rounds_of(corpus.tokens, 400, 6)
+    assert plan[0].one_in > 1
+    assert (plan[-1].steps[-1] == 1) == (mean_length > 500)
+    start = DiscreteICA(6, refine=None).fit(corpus).components_
+    found = [refine_collapsed(corpus, start, ThreadEngine(n), random_state=0) for n in (1, 2, 5)]
+    assert len({each.topics.tobytes() + each.concentration.tobytes() for each in found}) == 1
+    other = refine_collapsed(corpus, start, ThreadEngine(), random_state=1)
+    assert (other.topics != found[0].topics).any()
+    for each in (found[0], other):
+        assert recovery_error(each.topics.T, D) < 0.6 * recovery_error(start.T, D)
+        assert each.n_expected == sum(len(part.steps) for part in plan)
+        np.testing.assert_allclose(each.topics.sum(axis=1), 1)
+
+
+def test_what_does_not_fit_into_memory_is_drawn(monkeypatch):
+    corpus = Corpus(sp.random(300, 80, density=0.2, format="csr", random_state=0, data_rvs=np.ones))
+    assert parts.responsibilities_bytes(corpus.nonzeros, 5) == 2 * 16 * corpus.nonzeros
+    assert not parts.draws_tokens(corpus, 5, None)
+    monkeypatch.setattr(parts, "MOST_RESPONSIBILITIES", 2 * 16 * corpus.nonzeros - 1)
+    assert parts.draws_tokens(corpus, 5, None)
+    assert parts.draws_tokens(corpus, 5, 20)
+    assert not parts.draws_tokens(corpus, 5, 0)
+    assert not parts.draws_tokens(Corpus(corpus.counts * 1000), 5, 20)
+
+
+def test_the_sweeps_to_come_are_reported():
+    corpus = Corpus(simulate.gamma_poisson(planted_topics(120, 3), np.full(3, 0.2), 300, mean_length=80))
+    calls = []
+    refined = refine_collapsed(
+        corpus, planted_topics(120, 3).T, ThreadEngine(), callback=lambda *args: calls.append(args)
+    )
+    assert calls == [(n, 1.0, refined.n_expected) for n in range(1, refined.n_expected + 1)]
