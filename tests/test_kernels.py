@@ -126,9 +126,7 @@ def test_an_expected_sweep(K, counts, relax):
     of_words, of_documents = rng.random((words.max() + 1, K)), rng.random((7, K))
     np.add.at(of_words, words[held], x[held, None] * (G[7:] / units))
     np.add.at(of_documents, document[held], x[held, None] * (G[7:] / units))
-    of_words[words[held[2]], 3] = (
-        x[held[2]] * G[9, 3] / units / 2
-    )  # rounding may leave a count just below one's own part
+    of_words[words[held[2]], 3] = G[9, 3] / units / 2  # rounding may leave a count just below one's own part
     besides = of_documents.copy()  # what documents have beside these entries: it stays
     np.add.at(besides, document[held], -x[held, None] * (G[7:] / units))
     F, N = of_words.astype(np.float32), of_documents.astype(np.float32)
@@ -136,9 +134,8 @@ def test_an_expected_sweep(K, counts, relax):
     expected = G.astype(float) / units
     for i, e in enumerate(held, start=7):
         w, d, own = words[e], document[e], expected[i].copy()
-        # all tokens of the word are left out
-        fresh = np.maximum(of_words[w] - x[e] * own, 0) + eta
-        fresh *= (np.maximum(of_documents[d] - x[e] * own, 0) + alpha) * scale
+        fresh = np.maximum(of_words[w] - own, 0) + eta
+        fresh *= (np.maximum(of_documents[d] - own, 0) + alpha) * scale
         whole = own / max(own.sum(), 1e-30)
         expected[i] = np.maximum(whole + relax * (fresh / fresh.sum() - whole), 0)
         step = x[e] * (expected[i] - own)

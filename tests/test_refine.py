@@ -132,8 +132,8 @@ def test_an_expected_sweep_equals_plain_python(cut, relax):
         for together in at_the_same_moment(entries, kernels.collapsed.ABREAST):
             steps = []
             for e in together:
-                w, d, x = X.indices[e], document[e], X.data[e]
-                of_word, of_document = np.maximum(phi[w] - x * G[e], 0), np.maximum(N[d] - x * G[e], 0)
+                w, d = X.indices[e], document[e]
+                of_word, of_document = np.maximum(phi[w] - G[e], 0), np.maximum(N[d] - G[e], 0)
                 g = (of_word + eta) * (of_document + alpha[:K]) * scale[:K]
                 whole = G[e] / G[e].sum()
                 steps.append(np.maximum(whole + relax * (g / g.sum() - whole), 0) - G[e])

@@ -57,11 +57,11 @@ def _same(builder: Any, value: float) -> Any:
     return TILE.broadcast(builder, _number(value))
 
 
-def _weight(builder: Any, f: Any, n: Any, g: Any, x: Any, alpha: Any, scale: Any, eta_scale: Any) -> Any:
-    """Return (max(f - x g, 0) + eta) scale max(n - x g, alpha): x in one over units, g in units, alpha added to n."""
-    own = builder.fmul(x, g)
-    left = larger(builder, builder.fsub(n, own), alpha)
-    of_word = larger(builder, builder.fsub(f, own), ZERO)
+def _weight(builder: Any, f: Any, n: Any, g: Any, alpha: Any, scale: Any, eta_scale: Any) -> Any:
+    """Return (max(f - g, 0) + eta) scale max(n - g, alpha): g in units, alpha added to n."""
+    opposite = _same(builder, -1 / UNITS)
+    left = larger(builder, TILE.add_product(builder, n, g, opposite), alpha)
+    of_word = larger(builder, TILE.add_product(builder, f, g, opposite), ZERO)
     return builder.fmul(TILE.add_product(builder, eta_scale, of_word, scale), left)
 
 
@@ -182,12 +182,12 @@ def _exchange_all(
                 prefetch_line(builder, builder.gep(G.data, [place]), write=True)
             owns.append([_load(builder, G, place) for place in places])
             tokens.append(builder.fmul(number_of_tokens(builder, counts, entry), _same(builder, 1 / UNITS)))
-        for row, own, of_document, x in zip(rows, owns, sums, tokens, strict=True):
+        for row, own, of_document in zip(rows, owns, sums, strict=True):
             weight = []
             for i, g in enumerate(own):
                 prior = TILE.load(builder, alpha.data, of_topics[i])
                 f, n = TILE.load(builder, F.data, row[i]), builder.load(of_document[i])
-                weight.append(_weight(builder, f, n, g, x, prior, scales[i], eta_scales[i]))
+                weight.append(_weight(builder, f, n, g, prior, scales[i], eta_scales[i]))
             weights.append(weight)
         wholes = [tree_sum(builder, pairwise_sum(builder, weight)) for weight in weights]
         helds = [tree_sum(builder, pairwise_sum(builder, own)) for own in owns]
@@ -210,11 +210,11 @@ def _exchange_all(
 def exchange(
     typing: Any, f: Any, n: Any, own: Any, eta: Any, alpha: Any, scale: Any, relax: Any, x: Any, g: Any
 ) -> Any:
-    """Give x tokens of a word new responsibilities, all left out of the counts; these follow at once.
+    """Give x tokens of a word new responsibilities, each left out of the counts; all counts follow at once.
 
-    own_k ∝ (max(f_k - x own_k, 0) + eta) (max(n_k - x own_k, 0) + alpha_k) scale_k, or, if `relax` is above 1, that
-    much beyond it, but never below 0; so they may sum to more than 1, until the next time, when they are scaled to 1
-    before they go beyond anything.
+    own_k ∝ (max(f_k - own_k, 0) + eta) (max(n_k - own_k, 0) + alpha_k) scale_k, or, if `relax` is above 1, that much
+    beyond it, but never below 0; so they may sum to more than 1, until the next time, when they are scaled to 1 before
+    they go beyond anything.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def exchange(
             with_prior = builder.fadd(TILE.load(builder, n.data, place), prior)
             of_word = TILE.load(builder, f.data, place)
             eta_scale = builder.fmul(smoothing, of_topic)
-            weight = _weight(builder, of_word, with_prior, held, tokens, prior, of_topic, eta_scale)
+            weight = _weight(builder, of_word, with_prior, held, prior, of_topic, eta_scale)
             TILE.store(builder, weight, g.data, place)
             builder.store(builder.fadd(builder.load(so_far), held), so_far)
             builder.store(builder.fadd(builder.load(total), weight), total)

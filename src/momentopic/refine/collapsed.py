@@ -157,6 +157,7 @@ class _Run:
         self.seen = totals > 0
         self.lengths = np.unique(corpus.document_lengths(), return_counts=True)
         self.corpus = corpus
+        self.sample = sample
         self.divide(1)
         self.engine = engine
         self.K = K
@@ -167,8 +168,8 @@ class _Run:
         self.states: list[Any] = []
         self.words: list[WordCounts] = []
         self.totals = np.zeros(K)  # the tokens of each topic
+        self.given = np.zeros(K)  # those that are counted beside them
         self.checkpoint = checkpoint
-        self.sample = sample
         self.leaps = False
         self.few_documents = few_documents(corpus.shape[0], K)
         self.sampling: Samples | None = None
@@ -176,15 +177,19 @@ class _Run:
     def divide(self, one_in: float) -> None:
         """Divide documents and words for sweeps over one token in so many."""
         self.one_in = one_in
+        # a sampled sweep goes over them so often that it takes as many draws as if they were all tokens
+        self.passes = int(one_in) if self.sample else 1
         self.boundaries = word_boundaries(
             self.frequencies, number_of_parts(self.n_tokens / one_in, self.corpus.shape[0])
         )
         self.corpus = self.corpus.divided(len(self.boundaries) - 1)
 
-    @property
-    def passes(self) -> int:
-        """How often a sampled sweep goes over the tokens that take part: as many draws as if it were all of them."""
-        return int(self.one_in) if self.sample else 1
+    def of_draws(self, one_in: float) -> _Run:
+        """Return a run with the same prior, for sampled sweeps that go once over one token in so many."""
+        run = _Run(self.corpus, self.engine, self.K, self.eta, None, None, True)
+        run.divide(one_in)
+        run.passes, run.alpha = 1, self.alpha
+        return run
 
     @property
     def shortens_bursts(self) -> bool:
@@ -273,7 +278,7 @@ class _Run:
         smoothing = self.eta * self.seen.sum()
         eta, alpha = np.float32(self.eta), self.padded(self.alpha)
         for turn in range(self.passes * len(self.words)):
-            operands = (eta, self.padded(1 / (self.totals + smoothing)), alpha, *options)
+            operands = (eta, self.padded(1 / (self.totals + self.given + smoothing)), alpha, *options)
             (change,), self.states, self.words = self.engine.turn(
                 function, self.corpus, self.states, self.words, turn % len(self.words), *operands
             )

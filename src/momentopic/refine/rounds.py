@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentopic._types import FloatArray
-from momentopic.refine.blocks import expected_block
-from momentopic.refine.parts import Start
+from momentopic.refine.blocks import expected_block, sampled_block
+from momentopic.refine.parts import Start, words_repeat_little
 from momentopic.refine.samples import Samples
 
 _LEAP = 3.0  # times what topics went in a round
@@ -25,10 +25,13 @@ _LEAST_ROUNDS = 3
 # what the first round has of a topic and of a document, on average, where it has not all tokens
 _TOKENS_OF_TOPIC, _TOKENS_OF_DOCUMENT, _MOST = 1750, 32, 16
 _SWEEPS, _AVERAGED_FROM = 12, 6
-_LONG = 500  # tokens of a document: in long ones averages over sweeps that go far are too blurred
-_FAR, _LESS_FAR, _THERE = 3.0, 2.5, 1.0
-_FAR_SWEEPS, _PLAIN_SWEEPS = 8, 6  # of the last round, where documents are long
-_MANY_FIRST_SWEEPS = 24
+_FAR, _THERE = 3.0, 1.0
+_LONG, _LESS_FAR, _MANY_FIRST_SWEEPS = 500, 2.5, 24  # tokens of a document, and what is done where they are long
+# tokens of a topic for each word: where topics are known that well, or documents are long, averages over sweeps that go
+# far are too blurred, and the last sweeps do not
+_KNOWN_WELL, _LAST_FAR_SWEEPS, _PLAIN_SWEEPS, _AVERAGED_LAST = 5, 8, 6, 3
+# the prior of documents is taken from draws of about so many tokens of each, swept so often
+_TOKENS_DRAWN, _SWEEPS_DRAWN, _PRIOR_EVERY = 60, 12, 3
 
 
 class Round(NamedTuple):
@@ -51,7 +54,7 @@ class Round(NamedTuple):
     averaged_from: int
 
 
-def rounds_of(n_tokens: float, n_docs: int, K: int) -> list[Round]:
+def rounds_of(n_tokens: float, n_docs: int, n_words: int, K: int) -> list[Round]:
     """Return the rounds of a refinement by expected sweeps: which tokens, and how often."""
     length = n_tokens / n_docs
     one_in = float(np.clip(min(n_tokens / (_TOKENS_OF_TOPIC * K), length / _TOKENS_OF_DOCUMENT), 1, _MOST))
@@ -62,10 +65,17 @@ def rounds_of(n_tokens: float, n_docs: int, K: int) -> list[Round]:
     rounds = [Round(float(share), Start(0.0, 4), steps, _AVERAGED_FROM) for share in shares]
     rounds[0] = rounds[0]._replace(start=Start(0.3, 3))
     if long:
-        rounds[0] = Round(one_in, Start(0.3, 1), (_LESS_FAR,) * _MANY_FIRST_SWEEPS, _MANY_FIRST_SWEEPS // 2)
-        last = (_LESS_FAR,) * _FAR_SWEEPS + (_THERE,) * _PLAIN_SWEEPS
-        rounds[-1] = rounds[-1]._replace(steps=last, averaged_from=_FAR_SWEEPS + 1)
+        first = (_LESS_FAR,) * _MANY_FIRST_SWEEPS
+        rounds[0] = Round(one_in, Start(0.3, 1), first, len(first) // 2)
+    if long or known_well(n_tokens, n_words, K):
+        last = steps[:_LAST_FAR_SWEEPS] + (_THERE,) * _PLAIN_SWEEPS
+        rounds[-1] = rounds[-1]._replace(steps=last, averaged_from=len(last) - _AVERAGED_LAST + 1)
     return rounds
+
+
+def known_well(n_tokens: float, n_words: int, K: int) -> bool:
+    """Return whether there are so many tokens that topics hardly follow single documents."""
+    return n_tokens >= _KNOWN_WELL * n_words * K
 
 
 def beyond(topics: FloatArray, before: Any) -> FloatArray:
@@ -78,10 +88,12 @@ def beyond(topics: FloatArray, before: Any) -> FloatArray:
 def expected_rounds(run: Any, topics: FloatArray, random_state: int) -> tuple[FloatArray, int]:
     """Do the rounds of a run (of `refine.collapsed`); return the topics, and how many sweeps that were.
 
-    The prior of the documents is estimated at the end of each round; sweeps begin with a flat one. Expected counts
-    would bias the smoothing of the topics upward, so it stays as it is.
+    The prior of the documents is estimated at the end of each round; sweeps begin with a flat one. Expected counts let
+    it seem flatter than it is. Where topics follow single documents, that suits other documents; where topics are known
+    well, it is taken from draws. The smoothing of the topics, for which expected counts are no use either, stays.
     """
-    plan = rounds_of(run.n_tokens, run.corpus.shape[0], run.K)
+    n_words = int(run.seen.sum())
+    plan = rounds_of(run.n_tokens, run.corpus.shape[0], n_words, run.K)
     total = sum(len(part.steps) for part in plan)
     begun = 0  # sweeps before the round
     for i, part in enumerate(plan):
@@ -110,4 +122,25 @@ def expected_rounds(run: Any, topics: FloatArray, random_state: int) -> tuple[Fl
         run.release()
         topics = run.topics(mean)
         begun += len(part.steps)
+    if known_well(run.n_tokens, n_words, run.K) and words_repeat_little(run.corpus):
+        run.alpha = concentration_of_draws(run, topics, mean, random_state + len(plan))
     return topics, total
+
+
+def concentration_of_draws(run: Any, topics: FloatArray, counts: Any, random_state: int) -> FloatArray:
+    """Return the prior of the documents, given topics and the counts that these are from.
+
+    Draws from expected counts are not enough, but after some sweeps they are right, and a part of the tokens says
+    enough. The topics stay nearly as they are: these tokens are few beside those counted.
+    """
+    draws = run.of_draws(max(run.n_tokens / run.corpus.shape[0] / _TOKENS_DRAWN, 1.0))
+    draws.start(topics.astype(np.float32), random_state, Start(0.0, 6))
+    for part in draws.words:
+        part.counts[:, : run.K] += counts[part.first : part.first + len(part.counts)]
+    draws.given = counts.sum(axis=0, dtype=np.float64)
+    for n in range(_SWEEPS_DRAWN):
+        draws.sweep(sampled_block)
+        if (n + 1) % _PRIOR_EVERY == 0:
+            draws.estimate_concentration()
+    found: FloatArray = draws.alpha
+    return found
