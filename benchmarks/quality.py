@@ -144,8 +144,7 @@ def gensim(passes: int) -> Callable[[sp.csr_matrix, int], Model]:
 
 FITTERS: dict[str, Callable[[sp.csr_matrix, int], Model]] = {
     "momentopic": ours(),
-    "momentopic, n_sweeps=0": ours(n_sweeps=0),
-    "momentopic, n_sweeps=600": ours(n_sweeps=600),
+    "momentopic, n_sweeps=240": ours(n_sweeps=240),
     "momentopic, VI-JD": ours(refine="variational"),
     "momentopic, VI": variational,
     "topica LDA": topica,
@@ -225,9 +224,8 @@ def draw(rows: dict[Any, dict[str, Any]]) -> None:
         "#56B4E9",
         "white",
         "#004949",
-        "#B66DFF",
     ]
-    style = {name: (colour, marker) for name, colour, marker in zip(FITTERS, colours, "os*D^vP<>Xhd", strict=True)}
+    style = {name: (colour, marker) for name, colour, marker in zip(FITTERS, colours, "os*D^vP<>Xh", strict=True)}
     for axis, panel in zip(axes.ravel(), panels, strict=False):
         for name in names:
             row = rows.get((*panel, name))

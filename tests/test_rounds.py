@@ -15,18 +15,19 @@ from .conftest import planted_topics
 
 
 def test_rounds_take_more_and_more_of_the_tokens():
-    few = rounds.rounds_of(30_000, 1000, 50)  # tokens to a topic
+    few = rounds.rounds_of(30_000, 1000, 9000, 50)  # tokens to a topic
     assert [part.one_in for part in few] == [1, 1, 1]
-    shares = [part.one_in for part in rounds.rounds_of(340_000, 1800, 50)]
+    shares = [part.one_in for part in rounds.rounds_of(340_000, 1800, 9000, 50)]
     np.testing.assert_allclose(shares, 3.886 ** (np.array([3, 2, 1, 0]) / 3), rtol=1e-3)
     assert shares[-1] == 1
-    assert rounds.rounds_of(1e7, 100_000, 50)[0].one_in == pytest.approx(100 / 32)  # short documents
-    assert [round(part.one_in, 1) for part in rounds.rounds_of(1e7, 50_000, 5)] == [6.2, 4.0, 2.5, 1.6, 1]
-    long = rounds.rounds_of(2.6e6, 2000, 50)
+    assert rounds.rounds_of(1e7, 100_000, 90_000, 50)[0].one_in == pytest.approx(100 / 32)  # short documents
+    assert [round(part.one_in, 1) for part in rounds.rounds_of(1e7, 50_000, 900_000, 5)] == [6.2, 4.0, 2.5, 1.6, 1]
+    long = rounds.rounds_of(2.6e6, 2000, 14_000, 50)
     assert len(long) == 6
     assert long[0].one_in == 16
     assert long[-1].steps[-1] == 1  # ends just where it finds
     assert all(step > 1 for part in few for step in part.steps)
+    assert rounds.rounds_of(300_000, 5000, 1000, 50)[-1].steps[-1] == 1  # topics that are known well
 
 
 def test_every_round_begins_beyond_what_the_last_one_found(monkeypatch):
@@ -46,8 +47,9 @@ def test_every_round_begins_beyond_what_the_last_one_found(monkeypatch):
     monkeypatch.setattr(collapsed._Run, "topics", found)
     first = np.random.default_rng(0).dirichlet(np.ones(120), size=3)
     refined = refine_collapsed(corpus, first, ThreadEngine())
-    n = len(rounds.rounds_of(corpus.tokens, 300, 3))
-    assert len(begun) == len(ended) == n >= 3
+    n = len(rounds.rounds_of(corpus.tokens, 300, 120, 3))
+    assert len(begun) == n + 1 >= 4  # after them, for the prior
+    assert len(ended) == n
     np.testing.assert_array_equal(begun[0], first)
     before = [first, *ended]
     for i in range(1, n):
@@ -80,9 +82,8 @@ def test_planted_topics_are_found_and_again_with_the_same_bits(mean_length, monk
     monkeypatch.setattr(parts, "_TOKENS_PER_PART", 500)
     D = planted_topics(300, 6, seed=3)
     corpus = Corpus(simulate.gamma_poisson(D, np.full(6, 0.1), 400, mean_length=mean_length))
-    plan = rounds.rounds_of(corpus.tokens, 400, 6)
+    plan = rounds.rounds_of(corpus.tokens, 400, 300, 6)
     assert plan[0].one_in > 1
-    assert (plan[-1].steps[-1] == 1) == (mean_length > 500)
     start = DiscreteICA(6, refine=None).fit(corpus).components_
     found = [refine_collapsed(corpus, start, ThreadEngine(n), random_state=0) for n in (1, 2, 5)]
     assert len({each.topics.tobytes() + each.concentration.tobytes() for each in found}) == 1
@@ -90,6 +91,7 @@ def test_planted_topics_are_found_and_again_with_the_same_bits(mean_length, monk
     assert (other.topics != found[0].topics).any()
     for each in (found[0], other):
         assert recovery_error(each.topics.T, D) < 0.6 * recovery_error(start.T, D)
+        assert each.concentration.sum() == pytest.approx(0.6, rel=0.15)  # it is taken from draws
         assert each.n_expected == sum(len(part.steps) for part in plan)
         np.testing.assert_allclose(each.topics.sum(axis=1), 1)
 

@@ -62,7 +62,10 @@ def rounds_of(n_tokens: float, n_docs: int, n_words: int, K: int) -> list[Round]
     shares = one_in ** np.linspace(1, 0, n_rounds)
     long = length >= _LONG
     steps = (_LESS_FAR if long else _FAR,) * _SWEEPS
-    rounds = [Round(float(share), Start(0.0, 4), steps, _AVERAGED_FROM) for share in shares]
+    if long and one_in > 2:
+        shares = np.append(np.geomspace(one_in, 2, n_rounds - 2), [np.sqrt(2), 1])
+    again = Start(0.0, 6 if long else 4)
+    rounds = [Round(float(share), again, steps, _AVERAGED_FROM) for share in shares]
     rounds[0] = rounds[0]._replace(start=Start(0.3, 3))
     if long:
         first = (_LESS_FAR,) * _MANY_FIRST_SWEEPS
