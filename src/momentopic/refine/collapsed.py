@@ -235,7 +235,10 @@ class _Run:
         phi = np.zeros((len(self.seen), padded_width(self.K)), dtype=np.float32)
         for first in range(0, len(phi), _WORDS):  # some at a time: in double precision all would take much memory
             some = slice(first, first + _WORDS)
-            phi[some, : self.K] = ((1 - how.background) * topics[:, some] + how.background * self.frequencies[some]).T
+            given = topics[:, some]
+            if how.background > 0:
+                given = (1 - how.background) * given + how.background * self.frequencies[some]
+            phi[some, : self.K] = given.T
         firsts: list[Any] = [int(first) for first in self.boundaries[: self.corpus.n_blocks]]
         parts = None if self.sample else self.boundaries
         mixed = Mixed(self.frequencies, how.background) if self.shortens_bursts else None
