@@ -15,7 +15,7 @@ from numba import njit
 
 from momentopic.kernels.bursts import shortened
 from momentopic.kernels.choice import add_up, choose
-from momentopic.kernels.documents import most_entries, renew, renew_both
+from momentopic.kernels.documents import most_entries, renew_both
 from momentopic.kernels.exchange import STORED, UNITS, exchange, exchange_abreast
 from momentopic.kernels.lanes import reassign
 from momentopic.kernels.random import GOLDEN, mix
@@ -31,26 +31,8 @@ _SEVERAL, _SINGLE = (0,) * ABREAST, (0,)
 
 
 @njit(cache=True, nogil=True)
-def infer(
-    words: Array,
-    counts: Array,
-    phi: Array,
-    alpha: Array,
-    n_passes: int,
-    G: Array,
-    n: Array,
-    scratch: Array,
-    vectors: tuple[int, ...],
-) -> None:
-    """Infer one document under fixed topics: responsibilities G (entries x K) and counts n, which come as zeros."""
-    begin(words, counts, phi, alpha, G, n, scratch)
-    for _ in range(n_passes - 1):
-        renew(words, counts, phi, alpha, _ONE, G, n, scratch, vectors)
-
-
-@njit(cache=True, nogil=True)
 def begin(words: Array, counts: Array, phi: Array, alpha: Array, G: Array, n: Array, scratch: Array) -> None:
-    """Do the first pass of `infer`, which knows the prior alone.
+    """Do the first pass of an inference under fixed topics, which knows the prior alone; G and n come as zeros.
 
     One that already trusts the words before gives sharper topics to start from.
     """
