@@ -125,6 +125,7 @@ OPTIONS = [
     {"refine": None},
     {"refine": None, "moments": "lda", "c0": 1.5},
     {"refine": None, "projections": "vocabulary"},
+    {"refine": "collapsed"},
     {"refine": "collapsed", "n_sweeps": 5},
     {"refine": "variational"},
 ]

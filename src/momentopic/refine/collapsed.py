@@ -228,8 +228,11 @@ class _Run:
             arrays["earlier"] = done.earlier
         save_run(self.checkpoint, self, values, arrays, sample=self.sample, form=_FORM)
 
-    def start(self, topics: Any, random_state: int, how: Start | None = None) -> None:
-        """Infer all documents under the topics that the refinement starts from; draw from the result, or keep it."""
+    def start(self, topics: Any, random_state: int, how: Start | None = None, counted: Any = None) -> None:
+        """Infer all documents under the topics that the refinement starts from; draw from the result, or keep it.
+
+        If there are counts of words and topics, `counted`, they count beside the tokens that take part.
+        """
         if how is None:
             how = first_start(self.passes, self.corpus.shape[0], self.K)
         phi = np.zeros((len(self.seen), padded_width(self.K)), dtype=np.float32)
@@ -246,7 +249,11 @@ class _Run:
         (totals,), self.states = self.engine.update(start_block, self.corpus, firsts, *args)
         self.totals = totals[: self.K].copy()  # it is added to
         del phi, args  # before there are counts
-        self.take(kernels.lanes.zeros_in_lines(len(self.seen), padded_width(self.K)))
+        counts = kernels.lanes.zeros_in_lines(len(self.seen), padded_width(self.K))
+        if counted is not None:
+            counts[:, : self.K] = counted
+            self.given = counted.sum(axis=0, dtype=np.float64)
+        self.take(counts)
         for turn in range(len(self.words)):
             _, self.states, self.words = self.engine.turn(count_block, self.corpus, self.states, self.words, turn)
 

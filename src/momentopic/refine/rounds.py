@@ -137,10 +137,7 @@ def concentration_of_draws(run: Any, topics: FloatArray, counts: Any, random_sta
     enough. The topics stay nearly as they are: these tokens are few beside those counted.
     """
     draws = run.of_draws(max(run.n_tokens / run.corpus.shape[0] / _TOKENS_DRAWN, 1.0))
-    draws.start(topics.astype(np.float32), random_state, Start(0.0, 6))
-    for part in draws.words:
-        part.counts[:, : run.K] += counts[part.first : part.first + len(part.counts)]
-    draws.given = counts.sum(axis=0, dtype=np.float64)
+    draws.start(topics.astype(np.float32), random_state, Start(0.0, 6), counts)
     for n in range(_SWEEPS_DRAWN):
         draws.sweep(sampled_block)
         if (n + 1) % _PRIOR_EVERY == 0:

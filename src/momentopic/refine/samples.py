@@ -1,4 +1,4 @@
-"""What sampled sweeps of a collapsed refinement have found so far: the sum of their counts, and its trend."""
+"""What sweeps of a collapsed refinement have found so far: the sum of their counts, and its trend."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Samples:
     at_rest : bool
         Whether that was little enough, and no estimate was made since.
     earlier : array, optional
-        What they were then.
+        What they were then; in rounds of expected sweeps, the topics before the round.
     """
 
     sums: list[Any] = field(default_factory=list)
