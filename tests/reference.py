@@ -75,3 +75,55 @@ def exact_document(x, topics, c):
         total += p
         theta += p * (counts + c) / (c0 + L)
     return np.log(total), theta / total
+
+
+LEAST = 1 / 128  # as what a responsibility of 0 is kept; one of 1 is kept as 1/2
+
+
+def _digits(g):
+    return np.frexp((0.5 - LEAST) * np.asarray(g, dtype=np.float64) + LEAST)
+
+
+def kept(g):
+    """Responsibilities as the bytes of an expected sweep keep them: with six binary digits."""
+    fraction, exponent = _digits(g)
+    return (np.ldexp(np.floor(fraction * 64 + 0.5) / 64, exponent) - LEAST) / (0.5 - LEAST)
+
+
+def kept_steps(g):
+    """How far the next responsibilities that can be kept are from some."""
+    return np.ldexp(1 / 64, _digits(g)[1]) / (0.5 - LEAST)
+
+
+def in_turn(n_words, lag, weigh, put_to_use):
+    """Go over the words of a document: each is weighed before some of the words before it are put to use."""
+    weighed = [weigh(e) for e in range(min(lag, n_words))]
+    for e in range(n_words):
+        if e + lag < n_words:
+            weighed.append(weigh(e + lag))
+        put_to_use(e, weighed.pop(0))
+
+
+def expected_sweep(X, document_lengths, phi, G, N, change, eta, alpha, scale, relax, lag):
+    """One CVB0 sweep over (word, document, tokens) triples, document by document, in place, as `exchange` states it."""
+    words, document, x = X
+    for d in np.unique(document):
+        here = np.flatnonzero(document == d)
+
+        def weigh(i, here=here, d=d):
+            e = here[i]
+            of_word = np.maximum(phi[words[e]] - G[e] + eta, 0)
+            g = of_word * np.maximum(N[d] - G[e] + alpha, alpha) * scale
+            return np.divide(g, g.sum()) if g.sum() > 0 else g
+
+        def put_to_use(i, found, here=here, d=d):
+            e = here[i]
+            whole = G[e] / G[e].sum() if G[e].sum() > 0 else 0 * G[e]
+            new = kept(np.maximum(whole + relax * (found - whole), 0))
+            step = x[e] * (new - G[e])
+            change[: len(step)] += step
+            N[d] += step
+            phi[words[e]] += step
+            G[e] = new
+
+        in_turn(len(here), min(lag, document_lengths[d] // 4), weigh, put_to_use)

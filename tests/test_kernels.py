@@ -18,6 +18,7 @@ from momentopic.kernels.lanes import LANES, add_at, passed_lanes, prefetch, put_
 from momentopic.moments import dica_moments, lda_moments, whiten
 from momentopic.moments.triples import packed_size, padded_rows, unpacked
 
+from . import reference
 from .conftest import planted_topics
 
 
@@ -81,7 +82,10 @@ def test_add_at_and_put_at():
 @pytest.mark.parametrize("K", [16, 32, 48, 64, 80, 96, 112, 128, 144])
 @pytest.mark.parametrize("counts", [np.int32, np.float64])
 def test_a_pass_over_a_document(K, counts):
-    """One word after the other, its own part left out: for every number of vectors, in registers or not."""
+    """One word after the other, its own part left out: for every number of vectors, in registers or not.
+
+    In registers each word is weighed before the one before it is put to use.
+    """
     rng = np.random.default_rng(K)
     words, x, relax = np.array([3, 0, 5, 6, 1], dtype=np.int32), np.array([2, 1, 4, 1, 3]).astype(counts), 1.5
     vectors = kernels.registers.vectors_of(K)
@@ -92,13 +96,17 @@ def test_a_pass_over_a_document(K, counts):
     expected, total = np.zeros((5, K)), np.zeros(K)
     for step in (1.0, relax, relax):
         kernels.documents.renew(words, x, phi, c, np.float32(step), G, N, np.empty(K, dtype=np.float32), vectors)
-        for i, w in enumerate(words):
-            if w == 6:
-                continue
-            fresh = phi[w].astype(float) * (np.maximum(total - expected[i], 0) + c)
-            fresh = np.maximum(expected[i] + step * (fresh / fresh.sum() - expected[i]), 0)
-            total += x[i] * (fresh - expected[i])
-            expected[i] = fresh
+
+        def weigh(i, step=step):
+            fresh = phi[words[i]].astype(float) * (np.maximum(total - expected[i], 0) + c)
+            return fresh / max(fresh.sum(), 1e-30)
+
+        def put_to_use(i, fresh, step=step):
+            new = np.maximum(expected[i] + step * (fresh - expected[i]), 0)
+            total[:] += x[i] * (new - expected[i])
+            expected[i] = new
+
+        reference.in_turn(5, len(words) // 4 if vectors else 0, weigh, put_to_use)
     np.testing.assert_allclose(G, expected, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(N, total, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(N.sum(), 10, rtol=1e-2)  # of 11 tokens
@@ -109,45 +117,42 @@ def test_a_pass_over_a_document(K, counts):
 @pytest.mark.parametrize("relax", [1.0, 2.5])
 def test_an_expected_sweep(K, counts, relax):
     """Over the words from 2 on of seven documents, which share none of them: for every number of vectors, in registers
-    or not. One document has no such word, and the others have one to four.
+    or not. One document has no such word, and the others have one to nine.
     """
     rng = np.random.default_rng(K)
-    lengths = np.array([3, 1, 0, 4, 2, 1, 2])  # of words from 2 on; before them each document has one that is not
+    lengths = np.array([3, 1, 0, 9, 2, 1, 5])  # of words from 2 on; before them each document has one that is not
     indptr = np.concatenate(([0], np.cumsum(lengths + 1)))
     document = np.repeat(np.arange(7), lengths + 1)
     words = (2 + np.arange(indptr[-1])).astype(np.int32)
     words[indptr[:-1]] = 0
     entry, x = indptr[:-1] + 1, rng.integers(1, 5, size=indptr[-1]).astype(counts)
     held = np.flatnonzero(words)  # entries, in the order in which they lie: before them are those of word 0
-    units = kernels.exchange.UNITS
-    G = np.rint(rng.dirichlet(np.full(K, 0.3), size=indptr[-1]) * units).astype(np.uint16)
-    G[8] += 500  # after a sweep beyond what it found
+    G = rng.integers(256, size=(indptr[-1], K)).astype(np.uint8) * (rng.random((indptr[-1], K)) < 0.2)
+    G = G.astype(np.uint8) // 2
+    G[8] += 50  # after a sweep beyond what it found
     G[9] = 0  # no topic could produce that word
+    expected = kernels.exchange.decoded(G).astype(float)
     of_words, of_documents = rng.random((words.max() + 1, K)), rng.random((7, K))
-    np.add.at(of_words, words[held], x[held, None] * (G[7:] / units))
-    np.add.at(of_documents, document[held], x[held, None] * (G[7:] / units))
-    of_words[words[held[2]], 3] = G[9, 3] / units / 2  # rounding may leave a count just below one's own part
+    np.add.at(of_words, words[held], x[held, None] * expected[7:])
+    np.add.at(of_documents, document[held], x[held, None] * expected[7:])
+    of_words[words[held[2]], 3] = expected[9, 3] / 2  # rounding may leave a count just below one's own part
     besides = of_documents.copy()  # what documents have beside these entries: it stays
-    np.add.at(besides, document[held], -x[held, None] * (G[7:] / units))
+    np.add.at(besides, document[held], -x[held, None] * expected[7:])
     F, N = of_words.astype(np.float32), of_documents.astype(np.float32)
     alpha, scale, eta = rng.random(K, dtype=np.float32), rng.random(K, dtype=np.float32), np.float32(0.05)
-    expected = G.astype(float) / units
-    for i, e in enumerate(held, start=7):
-        w, d, own = words[e], document[e], expected[i].copy()
-        fresh = np.maximum(of_words[w] - own, 0) + eta
-        fresh *= (np.maximum(of_documents[d] - own, 0) + alpha) * scale
-        whole = own / max(own.sum(), 1e-30)
-        expected[i] = np.maximum(whole + relax * (fresh / fresh.sum() - whole), 0)
-        step = x[e] * (expected[i] - own)
-        of_words[w] += step
-        of_documents[d] += step
-    change, before, vectors = np.zeros(K, dtype=np.float32), N.sum(axis=0), kernels.registers.vectors_of(K)
+    vectors = kernels.registers.vectors_of(K)
+    own, expected_change = expected[7:], np.zeros(K)
+    of_held = (of_words, own, of_documents, expected_change, eta, alpha, scale, relax, 2 if vectors else 0)
+    reference.expected_sweep((words[held], document[held], x[held]), lengths + 1, *of_held)
+    change, before = np.zeros(K, dtype=np.float32), N.sum(axis=0)
     rows = (indptr, words, x, entry)
     kernels.collapsed.expected_sweep(*rows, 2, F[2:], eta, scale, alpha, np.float32(relax), G, N, change, vectors)
-    np.testing.assert_allclose(G / units, expected, atol=1 / units)
+    found = kernels.exchange.decoded(G)
+    assert (np.abs(found - expected) < 1e-5).mean() > 0.995  # a hair's breadth decides how few are rounded
+    np.testing.assert_array_less(np.abs(found - expected), 1.01 * reference.kept_steps(found))
     for values, exact in ((F, of_words), (N, of_documents)):
-        np.testing.assert_allclose(values, exact, atol=40 / units)
-    np.add.at(besides, document[held], x[held, None] * (G[7:] / units))
+        np.testing.assert_allclose(values, exact, atol=0.4)
+    np.add.at(besides, document[held], x[held, None] * found[7:])
     np.testing.assert_allclose(N, besides, atol=1e-5)  # what is rounded off does not get into the counts
     np.testing.assert_allclose(change, N.sum(axis=0) - before, atol=1e-4)
     np.testing.assert_array_equal(entry, indptr[1:])

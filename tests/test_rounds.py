@@ -69,10 +69,10 @@ def test_responsibilities_are_whole_after_a_sweep_that_goes_just_there():
 
     tolerance = error() + 0.3  # of documents whose bursts were shortened more than others'
     run.sweep(blocks.expected_block, np.float32(3))
-    assert np.concatenate([state.G.sum(axis=1) for state in run.states]).max() > 1.05 * kernels.exchange.UNITS
+    assert max(kernels.exchange.decoded(state.G).sum(axis=1).max() for state in run.states) > 1.05
     run.sweep(blocks.expected_block, np.float32(1))
     for state in run.states:
-        np.testing.assert_allclose(state.G.sum(axis=1) / kernels.exchange.UNITS, 1, atol=2e-3)
+        np.testing.assert_allclose(kernels.exchange.decoded(state.G).sum(axis=1), 1, atol=0.05)  # as kept
     assert error() < tolerance
     np.testing.assert_allclose(run.counts().sum(axis=0), run.totals, rtol=1e-4)
 
@@ -98,9 +98,9 @@ def test_planted_topics_are_found_and_again_with_the_same_bits(mean_length, monk
 
 def test_what_does_not_fit_into_memory_is_drawn(monkeypatch):
     corpus = Corpus(sp.random(300, 80, density=0.2, format="csr", random_state=0, data_rvs=np.ones))
-    assert parts.responsibilities_bytes(corpus.nonzeros, 5) == 2 * 16 * corpus.nonzeros
+    assert parts.responsibilities_bytes(corpus.nonzeros, 5) == 16 * corpus.nonzeros
     assert not parts.draws_tokens(corpus, 5, None)
-    monkeypatch.setattr(parts, "MOST_RESPONSIBILITIES", 2 * 16 * corpus.nonzeros - 1)
+    monkeypatch.setattr(parts, "MOST_RESPONSIBILITIES", 16 * corpus.nonzeros - 1)
     assert parts.draws_tokens(corpus, 5, None)
     assert parts.draws_tokens(corpus, 5, 20)
     assert not parts.draws_tokens(corpus, 5, 0)

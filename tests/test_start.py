@@ -1,4 +1,4 @@
-"""Inference two documents at a time as one by one; tokens first drawn where the sums pass the random numbers."""
+"""Inference of documents as of each alone; tokens first drawn where the sums pass the random numbers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ def drawn(X, phi, alpha, seeds, n_passes=4):
     z, N = np.zeros(int(X.sum()), dtype=np.uint16), np.zeros((X.shape[0], len(alpha)), dtype=np.float32)
     rows = (block.indptr, block.indices, block.counts)
     vectors = kernels.registers.vectors_of(len(alpha))
-    order = kernels.documents.by_entries(block.indptr)
-    kernels.collapsed.start_drawn(*rows, order, phi, alpha, n_passes, seeds, z, first_token, N, vectors)
+    kernels.collapsed.start_drawn(*rows, phi, alpha, n_passes, seeds, z, first_token, N, vectors)
     return z, N, seeds
 
 

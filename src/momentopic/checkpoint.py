@@ -28,7 +28,15 @@ FORMAT_VERSION = 1
 
 _DESCRIPTION = "checkpoint.json"
 _OURS = re.compile(r"[a-z]+-[0-9a-f]{8}\.safetensors|\..*\.[0-9a-f]{8}\.tmp")
-_TYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "uint16": "U16", "uint64": "U64"}
+_TYPES = {
+    "float32": "F32",
+    "float64": "F64",
+    "int32": "I32",
+    "int64": "I64",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint64": "U64",
+}
 _EVERY = 60.0  # seconds at least between two states of a stage that is under way
 
 

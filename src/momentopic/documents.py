@@ -39,8 +39,7 @@ def expected_tokens(indptr: IntArray, indices: IntArray, counts: Any, ratios: An
     """
     out = np.empty((len(indptr) - 1, len(prior)), dtype=np.float32)
     vectors = kernels.registers.vectors_of(len(prior))
-    order = kernels.documents.by_entries(indptr)
-    kernels.documents.infer(indptr, indices, counts, order, ratios, prior, _TOLERANCE, _ITERATIONS, out, vectors)
+    kernels.documents.infer(indptr, indices, counts, ratios, prior, _TOLERANCE, _ITERATIONS, out, vectors)
     return out[:, :K].astype(np.float64)
 
 

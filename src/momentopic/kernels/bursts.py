@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from momentopic.kernels.lanes import product
+
 Array = np.ndarray[Any, Any]
 
-_FEWEST = 3  # occurrences: of two, both would be kept in any case
+FEWEST = 3  # occurrences: of two, both would be kept in any case
 _EXPONENT = 0.85
 # for `collapsed.start`: word frequencies that are mixed in, their part, and room for the counts that are left
 AS_THEY_ARE: tuple[Array, float, Array] = (np.empty(0), 0.0, np.empty(0, dtype=np.float32))
@@ -23,17 +25,14 @@ def shortened(x: float, phi: Array, n: Array, of_background: float, mixed: float
 
     Parameters
     ----------
-    phi, n : arrays of shape (K,)
+    phi, n : float32 arrays of shape (padded K,)
         The probability of the word under each topic, and the tokens of each topic in the document.
     of_background, mixed : float
         What of Σ_k phi_k n_k is of the word frequencies that were mixed into all topics, and their part of these.
     """
-    if x < _FEWEST:
+    if x < FEWEST:
         return x
-    expected = -of_background
-    for k in range(n.shape[0]):
-        expected += phi[k] * n[k]
-    usual = max(expected / (1 - mixed), 1.0)
+    usual = max((np.float64(product(phi, n)) - of_background) / (1 - mixed), 1.0)
     return x if x <= usual else usual * (x / usual) ** _EXPONENT
 
 
@@ -74,7 +73,7 @@ def shorten(
         For the tokens of each entry that are kept.
     """
     place = 0
-    drawn = np.empty(N.shape[1], dtype=np.float64)
+    drawn = np.empty(N.shape[1], dtype=np.float32)
     for d in range(indptr.shape[0] - 1):
         t, first_token[d] = first_token[d], place
         length = 0.0
@@ -84,7 +83,7 @@ def shorten(
         for e in range(indptr[d], indptr[d + 1]):
             word, x = indices[e], np.int64(counts[e])
             left: Any = x
-            if x >= _FEWEST:
+            if x >= FEWEST:
                 of_background = mixed * frequencies[word] * length
                 left = np.int64(np.rint(shortened(np.float64(x), phi[word], drawn, of_background, mixed)))
             kept[e] = left

@@ -13,31 +13,35 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from momentopic.kernels.bursts import shortened
+from momentopic.kernels.bursts import FEWEST, shortened
 from momentopic.kernels.choice import add_up, choose
-from momentopic.kernels.documents import most_entries, renew_both
-from momentopic.kernels.exchange import STORED, UNITS, exchange, exchange_abreast
+from momentopic.kernels.documents import most_entries, renew
+from momentopic.kernels.exchange import add_row, exchange, exchange_words, keep_row
 from momentopic.kernels.lanes import reassign
 from momentopic.kernels.random import GOLDEN, mix
+from momentopic.kernels.registers import begin_tokens
 
 Array = np.ndarray[Any, Any]
 
 _ONE = np.float32(1)
 _NOTHING = np.float32(0)
 _STEP = np.float32(1 / (1 << 24))  # between the random numbers of a draw
-_UNIT = np.float32(1 / UNITS)
-ABREAST = 2  # documents that a sweep goes over at the same time
-_SEVERAL, _SINGLE = (0,) * ABREAST, (0,)
 
 
 @njit(cache=True, nogil=True)
-def begin(words: Array, counts: Array, phi: Array, alpha: Array, G: Array, n: Array, scratch: Array) -> None:
-    """Do the first pass of an inference under fixed topics, which knows the prior alone; G and n come as zeros.
+def begin(
+    words: Array, counts: Array, phi: Array, alpha: Array, G: Array, n: Array, scratch: Array, vectors: tuple[int, ...]
+) -> None:
+    """Do the first pass of an inference under fixed topics, which knows the prior alone; n comes as zeros.
 
     One that already trusts the words before gives sharper topics to start from.
     """
+    if len(vectors) > 0:
+        begin_tokens(words, counts, phi, alpha, _ONE, G, n, vectors)
+        return
     nothing = np.zeros(alpha.shape[0], dtype=np.float32)
     for i in range(words.shape[0]):
+        G[i] = _NOTHING
         reassign(phi[words[i]], alpha, nothing, G[i], np.float32(counts[i]), _ONE, n, scratch)
 
 
@@ -65,35 +69,16 @@ def start(
     afterwards where they end. If `kept`, float32, has room for all entries, bursts are shortened (`bursts.shortened`):
     it takes the counts that are left, and N is of these. `vectors` is `vectors_of` K.
     """
-    K, n_docs = alpha.shape[0], indptr.shape[0] - 1
-    scratch = np.empty(K, dtype=np.float32)
-    most = 0
-    for d in range(n_docs):
-        most = max(most, indptr[d + 1] - indptr[d])
-    space = np.empty((2, most, K), dtype=np.float32)
-    both = np.ones(2, dtype=np.bool_)
-    for following in range(0, n_docs, 2):
-        two = np.arange(following, min(following + 2, n_docs))
-        if two.shape[0] == 2 and indptr[two[0] + 1] - indptr[two[0]] > indptr[two[1] + 1] - indptr[two[1]]:
-            two[0], two[1] = two[1], two[0]
-        for j, d in enumerate(two):
-            space[j, : indptr[d + 1] - indptr[d]] = _NOTHING
-            begin(
-                indices[indptr[d] : indptr[d + 1]],
-                counts[indptr[d] : indptr[d + 1]],
-                phi,
-                alpha,
-                space[j],
-                N[d],
-                scratch,
-            )
+    scratch = np.empty(alpha.shape[0], dtype=np.float32)
+    space = np.empty((most_entries(indptr), alpha.shape[0]), dtype=np.float32)
+    for d in range(indptr.shape[0] - 1):
+        words, tokens = indices[indptr[d] : indptr[d + 1]], counts[indptr[d] : indptr[d + 1]]
+        own = space[: words.shape[0]]
+        begin(words, tokens, phi, alpha, own, N[d], scratch, vectors)
         for _ in range(n_passes - 1):
-            renew_both(indptr, indices, counts, two, both, phi, alpha, _ONE, space, N, scratch, vectors)
-        for d in range(following, following + two.shape[0]):
-            own = space[0] if d == two[0] else space[1]
-            left = kept[indptr[d] : indptr[d + 1]] if kept.shape[0] > 0 else kept
-            words, tokens = indices[indptr[d] : indptr[d + 1]], counts[indptr[d] : indptr[d + 1]]
-            keep(words, tokens, phi, frequencies, mixed, left, boundaries, place, own, G, N[d])
+            renew(words, tokens, phi, alpha, _ONE, own, N[d], scratch, vectors)
+        left = kept[indptr[d] : indptr[d + 1]] if kept.shape[0] > 0 else kept
+        keep(words, tokens, phi, frequencies, mixed, left, boundaries, place, own, G, N[d])
 
 
 @njit(cache=True, nogil=True)
@@ -111,24 +96,22 @@ def keep(
     n: Array,
 ) -> None:
     """Do the part of `start` that keeps the responsibilities `own` of a document, and what is left of its counts."""
-    K = n.shape[0]
     if kept.shape[0] > 0:
-        length = 0.0
-        for k in range(K):
+        length = np.float32(0)
+        for k in range(n.shape[0]):
             length += n[k]
         for i in range(words.shape[0]):
-            of_background = mixed * frequencies[words[i]] * length
-            kept[i] = shortened(np.float64(counts[i]), phi[words[i]], n, of_background, mixed)
+            kept[i] = counts[i]
+            if counts[i] >= FEWEST:
+                of_background = mixed * frequencies[words[i]] * length
+                kept[i] = shortened(np.float64(counts[i]), phi[words[i]], n, of_background, mixed)
     part = 0
-    for k in range(K):
-        n[k] = _NOTHING
+    n[:] = _NOTHING
     for i in range(words.shape[0]):
         while words[i] >= boundaries[part + 1]:
             part += 1
-        g, x = G[place[part]], kept[i] if kept.shape[0] > 0 else np.float32(counts[i])
-        for k in range(K):
-            g[k] = STORED(own[i, k] * UNITS + np.float32(0.5))
-            n[k] += x * (np.float32(g[k]) * _UNIT)
+        x = kept[i] if kept.shape[0] > 0 else np.float32(counts[i])
+        keep_row(own[i], G[place[part]], n, x)
         place[part] += 1
 
 
@@ -137,7 +120,6 @@ def start_drawn(
     indptr: Array,
     indices: Array,
     counts: Array,
-    order: Array,
     phi: Array,
     alpha: Array,
     n_passes: int,
@@ -149,22 +131,17 @@ def start_drawn(
 ) -> None:
     """Infer the documents under fixed topics and draw from the result at once: responsibilities are not kept.
 
-    `order` is `by_entries` of the documents, `vectors` is `vectors_of` K.
+    `vectors` is `vectors_of` K.
     """
     scratch = np.empty(alpha.shape[0], dtype=np.float32)
-    space = np.empty((2, most_entries(indptr, order), alpha.shape[0]), dtype=np.float32)
-    both = np.ones(2, dtype=np.bool_)
-    for i in range(0, order.shape[0], 2):
-        two = order[i : i + 2]
-        for j, d in enumerate(two):
-            words, tokens = indices[indptr[d] : indptr[d + 1]], counts[indptr[d] : indptr[d + 1]]
-            space[j, : words.shape[0]] = _NOTHING
-            begin(words, tokens, phi, alpha, space[j], N[d], scratch)
+    space = np.empty((most_entries(indptr), alpha.shape[0]), dtype=np.float32)
+    for d in range(indptr.shape[0] - 1):
+        words, tokens = indices[indptr[d] : indptr[d + 1]], counts[indptr[d] : indptr[d + 1]]
+        own = space[: words.shape[0]]
+        begin(words, tokens, phi, alpha, own, N[d], scratch, vectors)
         for _ in range(n_passes - 1):
-            renew_both(indptr, indices, counts, two, both, phi, alpha, _ONE, space, N, scratch, vectors)
-        for j, d in enumerate(two):
-            tokens = counts[indptr[d] : indptr[d + 1]]
-            state[d] = draw(tokens, space[j], state[d], z[first_token[d] :], N[d])
+            renew(words, tokens, phi, alpha, _ONE, own, N[d], scratch, vectors)
+        state[d] = draw(tokens, own, state[d], z[first_token[d] :], N[d])
 
 
 @njit(cache=True, nogil=True)
@@ -207,9 +184,7 @@ def count_expected(
     for d in range(indptr.shape[0] - 1):
         e = indptr[d] if first_word == 0 else entry[d]
         while e < indptr[d + 1] and indices[e] < end_word:
-            o, g, x = out[indices[e] - first_word], G[i], np.float32(counts[e])
-            for k in range(out.shape[1]):
-                o[k] += x * (np.float32(g[k]) * _UNIT)
+            add_row(out[indices[e] - first_word], G[i], np.float32(counts[e]))
             e += 1
             i += 1
         entry[d] = e
@@ -278,37 +253,6 @@ def add_to(total: Array, row: Array, factor: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def exchange_one(
-    indices: Array,
-    counts: Array,
-    G: Array,
-    N: Array,
-    document: Array,
-    entry: Array,
-    shift: Array,
-    n_entries: int,
-    first_word: int,
-    phi: Array,
-    eta: Any,
-    alpha: Array,
-    scale: Array,
-    relax: Any,
-    scratch: Array,
-    vectors: tuple[int, ...],
-) -> None:
-    """Do what `exchange_abreast` does, for the first document alone, whatever the number of topics."""
-    if len(vectors) > 0:
-        exchange_abreast(
-            indices, counts, G, N, document, entry, shift, n_entries, first_word,
-            phi, eta, alpha, scale, relax, vectors, _SINGLE,
-        )  # fmt: skip
-        return
-    for i in range(entry[0], entry[0] + n_entries):
-        f, g, x = phi[indices[i] - first_word], G[i + shift[0]], np.float32(counts[i])
-        exchange(f, N[document[0]], g, eta, alpha, scale, relax, x, scratch)
-
-
-@njit(cache=True, nogil=True)
 def expected_sweep(
     indptr: Array,
     indices: Array,
@@ -327,8 +271,6 @@ def expected_sweep(
 ) -> None:
     """One CVB0 sweep over the entries of some consecutive words, in place.
 
-    Some documents at a time: one that has been gone through gives its place to the next one.
-
     Parameters
     ----------
     indptr, indices, counts : arrays
@@ -346,7 +288,7 @@ def expected_sweep(
     alpha : array of shape (K,)
     relax : float32
         How far tokens go towards what they find; above 1, beyond it.
-    G : uint16 array of shape (entries, K)
+    G : uint8 array of shape (entries, K)
         Responsibilities, laid out as by `start`.
     N : array of shape (documents, K)
         Topic counts of the documents.
@@ -359,49 +301,24 @@ def expected_sweep(
     scratch = np.empty(K, dtype=np.float32)
     end_word = first_word + phi.shape[0]
     place = entries_before(indptr, entry, first_word)  # in G, of the entries of the document that comes next
-    following, active = 0, 0
-    # The documents under way, the next entry of each, the end of its entries, and what is added to an entry for its
-    # place in G.
-    numbers = np.empty((4, ABREAST), dtype=np.int64)
-    document, e, end, shift = numbers[0], numbers[1], numbers[2], numbers[3]
-    while True:
-        while active < ABREAST and following < indptr.shape[0] - 1:
-            d = following
-            first = last = indptr[d] if first_word == 0 else entry[d]
-            while last < indptr[d + 1] and indices[last] < end_word:
-                last += 1
-            entry[d] = last
-            following += 1
-            if last > first:
-                document[active], e[active], end[active], shift[active] = d, first, last, place - first
-                active += 1
-                place += last - first
-                add_to(change, N[d], -_ONE)
-        if active == 0:
-            return
-        together = end[0] - e[0]
-        if active == ABREAST and len(vectors) > 0:
-            for j in range(1, ABREAST):
-                together = min(together, end[j] - e[j])
-            exchange_abreast(
-                indices, counts, G, N, document, e, shift, together, first_word,
-                phi, eta, alpha, scale, relax, vectors, _SEVERAL,
-            )  # fmt: skip
-            e += together
+    for d in range(indptr.shape[0] - 1):
+        first = last = indptr[d] if first_word == 0 else entry[d]
+        while last < indptr[d + 1] and indices[last] < end_word:
+            last += 1
+        entry[d] = last
+        if last == first:
+            continue
+        n, own = N[d], G[place : place + last - first]
+        add_to(change, n, -_ONE)
+        if len(vectors) > 0:
+            words, tokens, length = indices[first:last], counts[first:last], indptr[d + 1] - indptr[d]
+            exchange_words(words, tokens, own, n, length, first_word, phi, eta, alpha, scale, relax, vectors)
         else:
-            exchange_one(
-                indices, counts, G, N, document, e, shift, together, first_word,
-                phi, eta, alpha, scale, relax, scratch, vectors,
-            )  # fmt: skip
-            e[0] = end[0]
-        left = 0  # those that are not done, in the order in which they came
-        for j in range(active):
-            if e[j] == end[j]:
-                add_to(change, N[document[j]], _ONE)
-            else:
-                numbers[:, left] = numbers[:, j]
-                left += 1
-        active = left
+            for i in range(first, last):
+                f, x = phi[indices[i] - first_word], np.float32(counts[i])
+                exchange(f, n, own[i - first], eta, alpha, scale, relax, x, scratch)
+        add_to(change, n, _ONE)
+        place += last - first
 
 
 @njit(cache=True, nogil=True)

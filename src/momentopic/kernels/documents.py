@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from momentopic.kernels.lanes import reassign
-from momentopic.kernels.registers import renew_tokens, renew_two
+from momentopic.kernels.registers import renew_tokens
 
 Array = np.ndarray[Any, Any]
 
@@ -56,51 +56,13 @@ def renew(
         reassign(phi[words[i]], c, N, G[i], np.float32(counts[i]), relax, N, g)
 
 
-def by_entries(indptr: Array) -> Array:
-    """Return the numbers of the documents, those of fewer entries first: two at a time then have about as many."""
-    return np.argsort(np.diff(indptr), kind="stable")
-
-
 @njit(cache=True, nogil=True)
-def most_entries(indptr: Array, order: Array) -> int:
-    """Return how many entries the last document of `by_entries` has; 0 if there is none."""
-    if order.shape[0] == 0:
-        return 0
-    return int(indptr[order[-1] + 1] - indptr[order[-1]])
-
-
-@njit(cache=True, nogil=True)
-def renew_both(
-    indptr: Array,
-    indices: Array,
-    counts: Array,
-    two: Array,
-    active: Array,
-    phi: Array,
-    c: Array,
-    relax: Any,
-    G: Array,
-    N: Array,
-    g: Array,
-    vectors: tuple[int, ...],
-) -> None:
-    """Do what `renew` does for those of two documents, or one, that are active; at a time, where both are.
-
-    `two` has their numbers, the second having not fewer entries; G[j] their responsibilities, N their topic counts.
-    `vectors` is `vectors_of` K.
-    """
-    together = 0  # entries
-    if two.shape[0] == 2 and active[0] and active[1] and len(vectors) > 0:
-        together = indptr[two[0] + 1] - indptr[two[0]]
-    if together > 0:
-        a, b = slice(indptr[two[0]], indptr[two[0]] + together), slice(indptr[two[1]], indptr[two[1]] + together)
-        renew_two(
-            indices[a], counts[a], G[0], N[two[0]], indices[b], counts[b], G[1], N[two[1]], phi, c, relax, vectors
-        )  # fmt: skip
-    for j, d in enumerate(two):
-        left = slice(indptr[d] + together, indptr[d + 1])
-        if active[j] and left.start < left.stop:
-            renew(indices[left], counts[left], phi, c, relax, G[j, together:], N[d], g, vectors)
+def most_entries(indptr: Array) -> int:
+    """Return how many entries the longest document has."""
+    most = 0
+    for d in range(indptr.shape[0] - 1):
+        most = max(most, indptr[d + 1] - indptr[d])
+    return most
 
 
 @njit(cache=True, nogil=True)
@@ -108,7 +70,6 @@ def infer(
     indptr: Array,
     indices: Array,
     counts: Array,
-    order: Array,
     phi: Array,
     c: Array,
     tol: float,
@@ -125,8 +86,6 @@ def infer(
     ----------
     indptr, indices, counts : arrays
         The rows of a block.
-    order : int64 array of shape (n,)
-        `by_entries` of the documents.
     phi : float32 array of shape (M, padded K)
         The probability of each word (row) under each topic (column), up to a factor for each word.
     c : float32 array of shape (padded K,)
@@ -136,32 +95,26 @@ def infer(
         `vectors_of` padded K.
     """
     K = c.shape[0]
-    g, lengths = np.empty(K, dtype=np.float32), np.empty(2, dtype=np.float32)
-    before = np.empty((2, K), dtype=np.float32)
-    space = np.empty((2, most_entries(indptr, order), K), dtype=np.float32)
-    out[:] = 0
-    for i in range(0, order.shape[0], 2):
-        two, active = order[i : i + 2], np.ones(2, dtype=np.bool_)
-        for j, d in enumerate(two):
-            space[j, : indptr[d + 1] - indptr[d]] = 0
-        renew_both(indptr, indices, counts, two, active, phi, c, _ONE, space, out, g, vectors)
-        for j, d in enumerate(two):
-            lengths[j] = 0  # of the words that some topic can produce; the others say nothing
-            for k in range(K):
-                lengths[j] += out[d, k]
+    g, before = np.empty(K, dtype=np.float32), np.empty(K, dtype=np.float32)
+    space = np.empty((most_entries(indptr), K), dtype=np.float32)
+    for d in range(indptr.shape[0] - 1):
+        words, tokens, n = indices[indptr[d] : indptr[d + 1]], counts[indptr[d] : indptr[d + 1]], out[d]
+        G = space[: words.shape[0]]
+        G[:] = 0
+        n[:] = 0
+        renew(words, tokens, phi, c, _ONE, G, n, g, vectors)
+        length = np.float32(0)  # of the words that some topic can produce; the others say nothing
+        for k in range(K):
+            length += n[k]
         relax = _SECOND_RELAX
         for _ in range(max_iter):
-            for j, d in enumerate(two):
-                before[j] = out[d]
-            renew_both(indptr, indices, counts, two, active, phi, c, relax, space, out, g, vectors)
+            before[:] = n
+            renew(words, tokens, phi, c, relax, G, n, g, vectors)
             relax = _RELAX
-            for j, d in enumerate(two):
-                moved = np.float32(0)
-                for k in range(K):
-                    moved = max(moved, abs(out[d, k] - before[j, k]))
-                active[j] &= moved > tol * lengths[j]
-            if not active[: two.shape[0]].any():
-                break
-        for d in two:
+            moved = np.float32(0)
             for k in range(K):
-                out[d, k] = max(out[d, k], np.float32(0))
+                moved = max(moved, abs(n[k] - before[k]))
+            if moved <= tol * length:
+                break
+        for k in range(K):
+            n[k] = max(n[k], np.float32(0))

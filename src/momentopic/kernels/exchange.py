@@ -1,7 +1,8 @@
 """Responsibilities that are exchanged for new ones, document and word following at once: the step of a CVB0 sweep.
 
-They are kept as whole numbers of `1 / UNITS`, in two bytes each: half as much goes from the memory and back, which is
-what a sweep would wait for. What is rounded off never gets into the counts.
+They are kept in one byte each, as a floating-point number of five bits and an exponent of three: a quarter of what
+single precision would bring from the memory and back, which is what a sweep would wait for. What is rounded off never
+gets into the counts.
 """
 
 from __future__ import annotations
@@ -12,41 +13,27 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from momentopic.kernels.lanes import (
-    FLOAT,
-    LANES,
-    TILE,
-    ZERO,
-    cgutils,
-    intrinsic,
-    larger,
-    pairwise_sum,
-    tree_sum,
-)
-from momentopic.kernels.registers import number_of_tokens, over_words, row_of_word, vectors_at
+from momentopic.kernels.lanes import FLOAT, LANES, TILE, ZERO, cgutils, intrinsic, larger, pairwise_sum
+from momentopic.kernels.registers import Slots, number_of_tokens, over_words, row_of_word, vectors_at
 from momentopic.kernels.tiles import LONG, pieces, prefetch_line
 
-UNITS = 1 << 14  # so up to 4: beyond what they find they may be above 1
-STORED = np.uint16
-_AHEAD = 8  # entries: so early responsibilities are asked for
-_SHORTS, _INTS = (ir.VectorType(ir.IntType(bits), LANES) for bits in (16, 32))
+STORED = np.uint8
+# What is kept is h = LEAST + SCALE g, between LEAST and 2: the exponents are eight consecutive ones, which end with
+# that of 1. So three bits say which, and what the byte leaves out of a float32 is the same for all. A responsibility of
+# 1 becomes 1/2: it is kept as it is, and those just below it twice as fine as those above.
+LEAST = 2.0**-7
+SCALE = 0.5 - LEAST
+_DROPPED = 18  # bits of a float32 behind those that are kept
+_FIRST = 120 << 23  # LEAST, as the bits of a float32
+_AHEAD, _IN_LINE = 8, 4  # entries: so early responsibilities are asked for; vectors of them in a cache line
+_BYTES, _INTS = (ir.VectorType(ir.IntType(bits), LANES) for bits in (8, 32))
+_NONE = 1e-20  # less than any sum of responsibilities, or of weights
 
 
-def _kept(builder: Any, G: Any, place: Any) -> Any:
-    """Return where a vector of responsibilities is kept."""
-    return builder.bitcast(builder.gep(G.data, [place]), _SHORTS.as_pointer())
-
-
-def _load(builder: Any, G: Any, place: Any) -> Any:
-    """Return a vector of responsibilities, in units."""
-    return builder.sitofp(builder.zext(builder.load(_kept(builder, G, place), align=2), _INTS), TILE.vector)
-
-
-def _store(builder: Any, G: Any, place: Any, g: Any) -> Any:
-    """Keep a vector of responsibilities, in units and rounded down; return it as it is kept."""
-    whole = builder.fptosi(g, _INTS)
-    builder.store(builder.trunc(whole, _SHORTS), _kept(builder, G, place), align=2)
-    return builder.sitofp(whole, TILE.vector)
+def decoded(codes: Any) -> Any:
+    """Return the responsibilities that are kept as some codes."""
+    bits = np.asarray(codes).astype(np.uint32) << _DROPPED | _FIRST
+    return (bits.view(np.float32) - np.float32(LEAST)) / np.float32(SCALE)
 
 
 def _number(value: float) -> Any:
@@ -57,50 +44,159 @@ def _same(builder: Any, value: float) -> Any:
     return TILE.broadcast(builder, _number(value))
 
 
-def _weight(builder: Any, f: Any, n: Any, g: Any, alpha: Any, scale: Any, eta_scale: Any) -> Any:
-    """Return (max(f - g, 0) + eta) scale max(n - g, alpha): g in units, alpha added to n."""
-    opposite = _same(builder, -1 / UNITS)
-    left = larger(builder, TILE.add_product(builder, n, g, opposite), alpha)
-    of_word = larger(builder, TILE.add_product(builder, f, g, opposite), ZERO)
-    return builder.fmul(TILE.add_product(builder, eta_scale, of_word, scale), left)
+def _bits(value: int) -> Any:
+    return ir.Constant(_INTS, [value] * LANES)
 
 
-def _steps(builder: Any, relax: Any, whole: Any, held: Any) -> tuple[Any, Any]:
-    """Return what weights that sum to `whole`, and responsibilities that sum to `held` units, are multiplied by."""
-    some = builder.fcmp_ordered(">", held, _number(0))
-    rest = builder.fmul(builder.fsub(_number(1), relax), _number(UNITS))
-    rest = builder.fdiv(rest, builder.select(some, held, _number(1)))
-    part = builder.fdiv(builder.fmul(relax, _number(UNITS)), whole)
-    return TILE.broadcast(builder, part), TILE.broadcast(builder, rest)
+def _kept(builder: Any, G: Any, place: Any) -> Any:
+    """Return where a vector of responsibilities is kept."""
+    return builder.bitcast(builder.gep(G.data, [place]), _BYTES.as_pointer())
 
 
-def _beyond(builder: Any, weight: Any, g: Any, part: Any, rest: Any) -> Any:
-    """Return new responsibilities, in units: one half more, to be rounded down."""
-    new = TILE.add_product(builder, _same(builder, 0.5), weight, part)
-    return larger(builder, TILE.add_product(builder, new, g, rest), ZERO)
+def _load(builder: Any, G: Any, place: Any) -> Any:
+    """Return the h of a vector of responsibilities."""
+    codes = builder.zext(builder.load(_kept(builder, G, place), align=1), _INTS)
+    return builder.bitcast(builder.or_(builder.shl(codes, _bits(_DROPPED)), _bits(_FIRST)), TILE.vector)
 
 
-class _Part(NamedTuple):
-    """A part of an array that begins somewhere in it."""
+def _store(builder: Any, G: Any, place: Any, h: Any) -> Any:
+    """Keep the h of responsibilities, rounded; return what is kept."""
+    bits = builder.add(builder.bitcast(h, _INTS), _bits(1 << (_DROPPED - 1)))
+    codes = builder.trunc(builder.lshr(bits, _bits(_DROPPED)), _BYTES)
+    builder.store(codes, _kept(builder, G, place), align=1)
+    return builder.bitcast(builder.and_(bits, _bits(-(1 << _DROPPED))), TILE.vector)
 
-    data: Any
+
+def _unscaled(builder: Any, x: Any) -> Any:
+    """Return what is to be multiplied by a difference of h for x times that of responsibilities."""
+    return TILE.broadcast(builder, builder.fmul(x, _number(1 / SCALE)))
 
 
-def _part(builder: Any, array: Any, first: Any) -> _Part:
-    return _Part(builder.gep(array.data, [first]))
+def _add(builder: Any, total: Any, place: Any, x: Any, h: Any) -> None:
+    """Add x times responsibilities, given their h, to a vector of `total`."""
+    more = builder.fsub(h, _same(builder, LEAST))
+    sums = TILE.add_product(builder, TILE.load(builder, total.data, place), _unscaled(builder, x), more)
+    TILE.store(builder, sums, total.data, place)
 
 
 @intrinsic
-def exchange_abreast(
+def keep_row(typing: Any, values: Any, own: Any, total: Any, x: Any) -> Any:
+    """Keep a row of responsibilities, `values`, in `own`; add x times what is kept to `total`.
+
+    Parameters
+    ----------
+    values, total : float32 arrays, of one length that is a multiple of LANES
+    own : uint8 array of that length
+    x : float32
+    """
+    signature = types.void(values, own, total, types.float32)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values, own, total, x = pieces(context, builder, signature, args)
+        length, step = builder.extract_value(values.shape, 0), ir.Constant(LONG, LANES)
+        with cgutils.for_range_slice(builder, ir.Constant(LONG, 0), length, step) as (place, _):
+            given = TILE.load(builder, values.data, place)
+            h = TILE.add_product(builder, _same(builder, LEAST), given, _same(builder, SCALE))
+            _add(builder, total, place, x, _store(builder, own, place, h))
+
+    return signature, generate
+
+
+@intrinsic
+def add_row(typing: Any, total: Any, own: Any, x: Any) -> Any:
+    """Add x times the responsibilities that are kept in `own` to a float32 row `total`."""
+    signature = types.void(total, own, types.float32)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        total, own, x = pieces(context, builder, signature, args)
+        length, step = builder.extract_value(total.shape, 0), ir.Constant(LONG, LANES)
+        with cgutils.for_range_slice(builder, ir.Constant(LONG, 0), length, step) as (place, _):
+            _add(builder, total, place, x, _load(builder, own, place))
+
+    return signature, generate
+
+
+class _Topics(NamedTuple):
+    """What the responsibilities of a vector of topics depend on, beside counts."""
+
+    prior: Any
+    scale: Any
+    of_none: Any  # the weight of a word that does not occur and that a token with an h of 0 has
+    of_own: Any  # what the h of a token adds to it
+
+
+def _of_topics(builder: Any, alpha: Any, scale: Any, eta: Any, place: Any) -> _Topics:
+    """Return what a vector of topics says, given the prior, the inverse totals and the smoothing."""
+    prior, inverse = (TILE.load(builder, each.data, place) for each in (alpha, scale))
+    smoothing = builder.fadd(TILE.broadcast(builder, eta), _same(builder, LEAST / SCALE))
+    of_none, of_own = builder.fmul(smoothing, inverse), builder.fmul(_same(builder, -1 / SCALE), inverse)
+    return _Topics(prior, inverse, of_none, of_own)
+
+
+def _document(builder: Any, topics: _Topics) -> Any:
+    """Return what is added to the counts of a document for `_weight`."""
+    return builder.fadd(topics.prior, _same(builder, LEAST / SCALE))
+
+
+def _weight(builder: Any, f: Any, n: Any, h: Any, topics: _Topics) -> Any:
+    """Return max(f - g + eta, 0) scale max(n - g + prior, prior): n comes with `_document` added to it."""
+    left = larger(builder, TILE.add_product(builder, n, h, _same(builder, -1 / SCALE)), topics.prior)
+    of_word = TILE.add_product(builder, topics.of_none, f, topics.scale)
+    of_word = larger(builder, TILE.add_product(builder, of_word, h, topics.of_own), ZERO)
+    return builder.fmul(of_word, left)
+
+
+def _turned(builder: Any, vector: Any, distance: int) -> Any:
+    """Return a vector whose lanes have changed places with those at a distance, a power of two."""
+    order = ir.Constant(_INTS, [i ^ distance for i in range(LANES)])
+    return builder.shuffle_vector(vector, vector, order)
+
+
+def _steps(builder: Any, weights: Any, kept: Any, relax: Any, width: Any) -> Any:
+    """Return what weights are multiplied by (first lane), and responsibilities as they are (last lane).
+
+    That is SCALE relax / Σ weights and (1 - relax) / Σ g: both sums are taken at once, each in half of a vector.
+    """
+    middle = LANES // 2
+    low, high = (
+        ir.Constant(_INTS, [*range(i, i + middle), *range(LANES + i, LANES + i + middle)]) for i in (0, middle)
+    )
+    sums = builder.fadd(builder.shuffle_vector(weights, kept, low), builder.shuffle_vector(weights, kept, high))
+    distance = middle // 2
+    while distance:
+        sums = builder.fadd(sums, _turned(builder, sums, distance))
+        distance //= 2
+    first = ir.Constant(ir.VectorType(ir.IntType(1), LANES), [i < middle for i in range(LANES)])
+    lanes = builder.uitofp(width, FLOAT)
+    of_least = TILE.broadcast(builder, builder.fmul(lanes, _number(LEAST)))
+    sums = builder.fsub(sums, builder.select(first, ZERO, of_least))
+    some = builder.fcmp_ordered(">", sums, _same(builder, _NONE))
+    there = builder.fmul(relax, _number(SCALE))
+    back = builder.fmul(builder.fsub(_number(1), relax), _number(SCALE))
+    parts = builder.select(first, TILE.broadcast(builder, there), TILE.broadcast(builder, back))
+    return builder.select(some, builder.fdiv(parts, builder.select(some, sums, _same(builder, 1.0))), ZERO)
+
+
+def _lane(builder: Any, vector: Any, lane: int) -> Any:
+    return builder.shuffle_vector(vector, vector, ir.Constant(_INTS, [lane] * LANES))
+
+
+def _beyond(builder: Any, weight: Any, h: Any, steps: Any) -> Any:
+    """Return the h of new responsibilities."""
+    there, back = _lane(builder, steps, 0), _lane(builder, steps, LANES - 1)
+    least = TILE.add_product(builder, _same(builder, LEAST), back, _same(builder, -LEAST))
+    new = TILE.add_product(builder, least, weight, there)
+    return larger(builder, TILE.add_product(builder, new, h, back), _same(builder, LEAST))
+
+
+@intrinsic
+def exchange_words(
     typing: Any,
     words: Any,
     counts: Any,
     G: Any,
-    N: Any,
-    document: Any,
-    entry: Any,
-    shift: Any,
-    n_entries: Any,
+    n: Any,
+    length: Any,
     first_word: Any,
     F: Any,
     eta: Any,
@@ -108,102 +204,68 @@ def exchange_abreast(
     scale: Any,
     relax: Any,
     vectors: Any,
-    abreast: Any,
 ) -> Any:
-    """Do what `exchange` does, for as many entries of some documents: for the first of each, then for the second.
-
-    Each word of a document waits for the one before it: with several documents the processor has something else to do.
+    """Do what `exchange` does, for some words of a document one after the other, `over_words`.
 
     Parameters
     ----------
     words, counts : arrays of shape (entries,)
-    G : uint16 array of shape (entries, K)
+    G : uint8 array of shape (entries, K)
         Responsibilities, as kept.
-    N : float32 array of shape (documents, K)
-    document, entry, shift : int64 arrays
-        The documents, the first entry of each, and what has to be added to an entry for its place in G.
-    n_entries, first_word : int64
-        Entries of each; the word of the first row of F.
+    n : float32 array of shape (K,)
+    length, first_word : int64
+        How many words the whole document has; the word of the first row of F.
     F : float32 array of shape (words, K)
     eta, relax : float32
     alpha, scale : float32 arrays of shape (K,)
-    vectors, abreast : tuples
-        `vectors_of` K; as long as there are documents.
+    vectors : tuple
+        `vectors_of` K.
     """
     number, long = types.float32, types.int64
-    documents = (words, counts, G, N, document, entry, shift)
-    signature = types.void(*documents, long, long, F, number, alpha, scale, number, vectors, abreast)
+    signature = types.void(words, counts, G, n, long, long, F, number, alpha, scale, number, vectors)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        given = pieces(context, builder, signature, args)
-        words, counts, G, N, document, entry, shift, n_entries, first_word, F, eta, alpha, scale, relax = given[:14]
-        width, n_vectors = builder.extract_value(alpha.shape, 0), signature.args[-2].count
-        several = []
-        for j in range(signature.args[-1].count):
-            d, e, more = (builder.load(builder.gep(a.data, [ir.Constant(LONG, j)])) for a in (document, entry, shift))
-            of_document = [_part(builder, words, e), _part(builder, counts, e)]
-            for rows, row in ((G, builder.add(e, more)), (N, d)):
-                of_document.append(_part(builder, rows, builder.mul(row, width)))
-            several.append(of_document)
-        _exchange_all(builder, several, n_entries, n_vectors, first_word, F, eta, alpha, scale, relax)
+        words, counts, G, n, length, first_word, F, eta, alpha, scale, relax, _ = pieces(
+            context, builder, signature, args
+        )
+        n_vectors = signature.args[-1].count
+        width, n_entries = builder.extract_value(alpha.shape, 0), builder.extract_value(words.shape, 0)
+        last = builder.sub(n_entries, ir.Constant(LONG, 1))
+        places = [ir.Constant(LONG, LANES * i) for i in range(n_vectors)]
+        topics = [_of_topics(builder, alpha, scale, eta, place) for place in places]
+
+        def weigh(entry: Any, sums: list[Any], slots: Slots) -> None:
+            row = row_of_word(builder, words, last, first_word, F, width, entry, n_vectors, write=True)
+            own = vectors_at(builder, entry, width, n_vectors)
+            ahead = builder.add(own[0], builder.mul(ir.Constant(LONG, _AHEAD), width))
+            for i in range(0, n_vectors, _IN_LINE):
+                prefetch_line(builder, builder.gep(G.data, [builder.add(ahead, places[i])]), write=True)
+            weights, kept = [], []
+            for i, of_topic in enumerate(topics):
+                h, f = _load(builder, G, own[i]), TILE.load(builder, F.data, row[i])
+                weights.append(_weight(builder, f, builder.load(sums[i]), h, of_topic))
+                kept.append(h)
+                builder.store(weights[i], slots(builder, entry, i))
+                builder.store(h, slots(builder, entry, n_vectors + i))
+            steps = _steps(builder, pairwise_sum(builder, weights), pairwise_sum(builder, kept), relax, width)
+            builder.store(steps, slots(builder, entry, 2 * n_vectors))
+
+        def put_to_use(entry: Any, sums: list[Any], slots: Slots) -> None:
+            word = builder.sext(builder.load(builder.gep(words.data, [entry])), LONG)
+            row, own = (vectors_at(builder, i, width, n_vectors) for i in (builder.sub(word, first_word), entry))
+            steps, x = builder.load(slots(builder, entry, 2 * n_vectors)), number_of_tokens(builder, counts, entry)
+            times = builder.fmul(x, _same(builder, 1 / SCALE))
+            for i, total in enumerate(sums):
+                weight, h = (builder.load(slots(builder, entry, j)) for j in (i, n_vectors + i))
+                change = builder.fsub(_store(builder, G, own[i], _beyond(builder, weight, h, steps)), h)
+                f = TILE.load(builder, F.data, row[i])
+                TILE.store(builder, TILE.add_product(builder, f, times, change), F.data, row[i])
+                builder.store(TILE.add_product(builder, builder.load(total), times, change), total)
+
+        added = [_document(builder, each) for each in topics]
+        over_words(builder, n_entries, length, n, added, 2 * n_vectors + 1, weigh, put_to_use)
 
     return signature, generate
-
-
-def _exchange_all(
-    builder: Any,
-    documents: list[list[_Part]],
-    n_entries: Any,
-    n_vectors: int,
-    first_word: Any,
-    F: Any,
-    eta: Any,
-    alpha: Any,
-    scale: Any,
-    relax: Any,
-) -> None:
-    """Write the loop over the entries of documents; each of these has words, counts, G and n."""
-    width, smoothing = builder.extract_value(alpha.shape, 0), TILE.broadcast(builder, eta)
-    of_topics = [ir.Constant(LONG, LANES * i) for i in range(n_vectors)]
-    scales = [TILE.load(builder, scale.data, place) for place in of_topics]
-    eta_scales = [builder.fmul(smoothing, each) for each in scales]
-    last = builder.sub(n_entries, ir.Constant(LONG, 1))
-
-    def renew(entry: Any, *sums: list[Any]) -> None:
-        # every step for all documents, then the next: so none of them sees what the others do to a row that they share
-        # until a moment later
-        rows, owns, weights, tokens = [], [], [], []
-        places = vectors_at(builder, entry, width, n_vectors)
-        ahead = builder.add(places[0], builder.mul(ir.Constant(LONG, _AHEAD), width))
-        for words, counts, G, _ in documents:
-            rows.append(row_of_word(builder, words, last, first_word, F, width, entry, n_vectors, write=True))
-            for i in range(0, n_vectors, 2):
-                place = builder.add(ahead, ir.Constant(LONG, LANES * i))
-                prefetch_line(builder, builder.gep(G.data, [place]), write=True)
-            owns.append([_load(builder, G, place) for place in places])
-            tokens.append(builder.fmul(number_of_tokens(builder, counts, entry), _same(builder, 1 / UNITS)))
-        for row, own, of_document in zip(rows, owns, sums, strict=True):
-            weight = []
-            for i, g in enumerate(own):
-                prior = TILE.load(builder, alpha.data, of_topics[i])
-                f, n = TILE.load(builder, F.data, row[i]), builder.load(of_document[i])
-                weight.append(_weight(builder, f, n, g, prior, scales[i], eta_scales[i]))
-            weights.append(weight)
-        wholes = [tree_sum(builder, pairwise_sum(builder, weight)) for weight in weights]
-        helds = [tree_sum(builder, pairwise_sum(builder, own)) for own in owns]
-        factors = [_steps(builder, relax, whole, held) for whole, held in zip(wholes, helds, strict=True)]
-        changes = []
-        for (_, _, G, _), weight, own, factor in zip(documents, weights, owns, factors, strict=True):
-            news = [_beyond(builder, w, g, *factor) for w, g in zip(weight, own, strict=True)]
-            kept = [_store(builder, G, place, new) for place, new in zip(places, news, strict=True)]
-            changes.append([builder.fsub(new, g) for new, g in zip(kept, own, strict=True)])
-        for x, row, of_document, change in zip(tokens, rows, sums, changes, strict=True):
-            for n, place, step in zip(of_document, row, change, strict=True):
-                builder.store(TILE.add_product(builder, builder.load(n), x, step), n)
-                f = TILE.load(builder, F.data, place)
-                TILE.store(builder, TILE.add_product(builder, f, x, step), F.data, place)
-
-    over_words(builder, n_entries, [document[3] for document in documents], n_vectors, renew, alpha)
 
 
 @intrinsic
@@ -212,7 +274,7 @@ def exchange(
 ) -> Any:
     """Give x tokens of a word new responsibilities, each left out of the counts; all counts follow at once.
 
-    own_k ∝ (max(f_k - own_k, 0) + eta) (max(n_k - own_k, 0) + alpha_k) scale_k, or, if `relax` is above 1, that much
+    own_k ∝ max(f_k - own_k + eta, 0) (max(n_k - own_k, 0) + alpha_k) scale_k, or, if `relax` is above 1, that much
     beyond it, but never below 0; so they may sum to more than 1, until the next time, when they are scaled to 1 before
     they go beyond anything.
 
@@ -220,38 +282,33 @@ def exchange(
     ----------
     f, n, alpha, scale, g : float32 arrays, contiguous, of one length that is a multiple of LANES
         The counts of the word and of the document, the prior, the inverse totals of the topics, and scratch space.
-    own : uint16 array of that length
+    own : uint8 array of that length
         The responsibilities, as kept.
     eta, relax, x : float32
+        `relax` is less than 4.
     """
     signature = types.void(f, n, own, eta, alpha, scale, relax, x, g)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         f, n, own, eta, alpha, scale, relax, x, g = pieces(context, builder, signature, args)
         length, step = builder.extract_value(f.shape, 0), ir.Constant(LONG, LANES)
-        smoothing = TILE.broadcast(builder, eta)
-        tokens = TILE.broadcast(builder, builder.fmul(x, _number(1 / UNITS)))
+        times = _unscaled(builder, x)
         total, so_far = (cgutils.alloca_once_value(builder, ZERO) for _ in range(2))
         with cgutils.for_range_slice(builder, ir.Constant(LONG, 0), length, step) as (place, _):
-            held, prior, of_topic = (
-                _load(builder, own, place),
-                *(TILE.load(builder, each.data, place) for each in (alpha, scale)),
-            )
-            with_prior = builder.fadd(TILE.load(builder, n.data, place), prior)
-            of_word = TILE.load(builder, f.data, place)
-            eta_scale = builder.fmul(smoothing, of_topic)
-            weight = _weight(builder, of_word, with_prior, held, prior, of_topic, eta_scale)
+            topics = _of_topics(builder, alpha, scale, eta, place)
+            of_word, of_document = (TILE.load(builder, each.data, place) for each in (f, n))
+            h = _load(builder, own, place)
+            weight = _weight(builder, of_word, builder.fadd(of_document, _document(builder, topics)), h, topics)
             TILE.store(builder, weight, g.data, place)
-            builder.store(builder.fadd(builder.load(so_far), held), so_far)
+            builder.store(builder.fadd(builder.load(so_far), h), so_far)
             builder.store(builder.fadd(builder.load(total), weight), total)
-        whole, held = (tree_sum(builder, builder.load(each)) for each in (total, so_far))
-        factors = _steps(builder, relax, whole, held)
+        steps = _steps(builder, builder.load(total), builder.load(so_far), relax, length)
         with cgutils.for_range_slice(builder, ir.Constant(LONG, 0), length, step) as (place, _):
-            held = _load(builder, own, place)
-            new = _beyond(builder, TILE.load(builder, g.data, place), held, *factors)
-            change = builder.fsub(_store(builder, own, place, new), held)
+            h = _load(builder, own, place)
+            new = _beyond(builder, TILE.load(builder, g.data, place), h, steps)
+            change = builder.fsub(_store(builder, own, place, new), h)
             for counts in (f, n):
-                more = TILE.add_product(builder, TILE.load(builder, counts.data, place), tokens, change)
+                more = TILE.add_product(builder, TILE.load(builder, counts.data, place), times, change)
                 TILE.store(builder, more, counts.data, place)
 
     return signature, generate

@@ -119,6 +119,24 @@ def weighted_lanes(typing: Any, a: Any, f: Any, eta: Any, lanes: Any) -> Any:
     return signature, generate
 
 
+@intrinsic
+def product(typing: Any, a: Any, b: Any) -> Any:
+    """Return Σ_k a_k b_k for float32 rows, contiguous, of one length that is a multiple of LANES."""
+    signature = types.float32(a, b)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        a, b = (_row(context, builder, kind, value) for kind, value in zip(signature.args, args, strict=True))
+        length = builder.extract_value(a.shape, 0)
+        first, step = (ir.Constant(length.type, value) for value in (0, LANES))
+        total = cgutils.alloca_once_value(builder, ZERO)
+        with cgutils.for_range_slice(builder, first, length, step) as (place, _):
+            x, y = (TILE.load(builder, each.data, place) for each in (a, b))
+            builder.store(_multiply_add(builder, x, y, builder.load(total)), total)
+        return tree_sum(builder, builder.load(total))
+
+    return signature, generate
+
+
 def _is_lane(builder: Any, lane: Any) -> Any:
     """Return a vector of bits of which only that of a lane is set."""
     index = ir.VectorType(lane.type, LANES)

@@ -7,7 +7,7 @@ step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
@@ -28,6 +28,8 @@ from momentopic.kernels.tiles import LONG, pieces, prefetch_line
 
 IN_REGISTERS = 8 * LANES  # topics, of three vectors that a processor with 32 registers of this width can hold
 _AHEAD = 4  # entries of a document: the row of a word is asked for that early
+_LAG, _WORDS_TO_LAG = 2, 4  # words, and how many more there are to each of them at least
+_SLOTS = 4  # a power of two, above _LAG
 
 
 def vectors_of(width: int) -> tuple[int, ...]:
@@ -38,27 +40,57 @@ def vectors_of(width: int) -> tuple[int, ...]:
     return (0,) * (width // LANES) if width <= IN_REGISTERS else ()
 
 
+class Slots(NamedTuple):
+    """Places for vectors of the words under way, found but not yet put to use."""
+
+    space: Any
+    n_vectors: int  # of each word
+
+    def __call__(self, builder: Any, entry: Any, i: int) -> Any:
+        """Return the address of the i-th vector of a word."""
+        slot = builder.and_(entry, ir.Constant(LONG, _SLOTS - 1))
+        first = builder.mul(slot, ir.Constant(LONG, self.n_vectors))
+        return builder.gep(self.space, [builder.add(first, ir.Constant(LONG, i))])
+
+
 def over_words(
-    builder: Any, n_words: Any, ns: list[Any], n_vectors: int, renew: Callable[..., None], more: Any = None
+    builder: Any,
+    n_words: Any,
+    length: Any,
+    n: Any,
+    added: list[Any],
+    n_vectors: int,
+    weigh: Callable[[Any, list[Any], Slots], None],
+    put_to_use: Callable[[Any, list[Any], Slots], None],
 ) -> None:
-    """Call `renew` for each word of a document, or of some, with the vectors of their counts n in registers.
+    """Go over words of a document, which has `length` of them, with the vectors of its counts n in registers.
 
-    If there is an array of something `more`, as long as n, it is added to them for so long.
+    What a word is given depends on a sum over topics, which takes long to add up. So `weigh` is called for a word
+    before `put_to_use` is called for some words before it, up to `_LAG`, fewer in short documents: the processor has
+    something to do, and the counts that the word is weighed by are so much older. Both are given the entry, the
+    counts, and slots for `n_vectors` vectors of each word. The vectors `added` are added to n for so long.
     """
-    places = [ir.Constant(LONG, LANES * i) for i in range(n_vectors)]
-    added = [TILE.load(builder, more.data, place) if more else ZERO for place in places]
-
-    def begin(n: Any, i: int) -> Any:
-        value = TILE.load(builder, n.data, places[i])
-        return cgutils.alloca_once_value(builder, builder.fadd(value, added[i]) if more else value)
-
-    sums = [[begin(n, i) for i in range(n_vectors)] for n in ns]
+    places = [ir.Constant(LONG, LANES * i) for i in range(len(added))]
+    with builder.goto_entry_block():
+        slots = Slots(builder.alloca(TILE.vector, ir.Constant(ir.IntType(32), _SLOTS * n_vectors)), n_vectors)
+        slots.space.align = 4 * LANES
+    sums = [
+        cgutils.alloca_once_value(builder, builder.fadd(TILE.load(builder, n.data, place), more))
+        for place, more in zip(places, added, strict=True)
+    ]
+    most = ir.Constant(LONG, _LAG)
+    lag = builder.udiv(length, ir.Constant(LONG, _WORDS_TO_LAG))
+    for bound in (most, n_words):
+        lag = builder.select(builder.icmp_unsigned("<", lag, bound), lag, bound)
+    with cgutils.for_range(builder, lag) as loop:
+        weigh(loop.index, sums, slots)
     with cgutils.for_range(builder, n_words) as loop:
-        renew(loop.index, *sums)
-    for n, totals in zip(ns, sums, strict=True):
-        for place, total, part in zip(places, totals, added, strict=True):
-            value = builder.load(total)
-            TILE.store(builder, builder.fsub(value, part) if more else value, n.data, place)
+        later = builder.add(loop.index, lag)
+        with builder.if_then(builder.icmp_signed("<", later, n_words), likely=True):
+            weigh(later, sums, slots)
+        put_to_use(loop.index, sums, slots)
+    for total, place, more in zip(sums, places, added, strict=True):
+        TILE.store(builder, builder.fsub(builder.load(total), more), n.data, place)
 
 
 def vectors_at(builder: Any, row: Any, width: Any, n_vectors: int) -> list[Any]:
@@ -99,92 +131,66 @@ def number_of_tokens(builder: Any, counts: Any, entry: Any) -> Any:
     return TILE.broadcast(builder, TILE.number(builder, builder.load(builder.gep(counts.data, [entry]))))
 
 
-@intrinsic
-def renew_tokens(
-    typing: Any, words: Any, counts: Any, phi: Any, c: Any, relax: Any, G: Any, n: Any, vectors: Any
-) -> Any:
-    """Do what `reassign` does, for the words of a document one after the other.
+def _renewal(name: str, fresh: bool) -> Any:
+    """Return an intrinsic that gives the words of a document responsibilities: again, or for the first time."""
 
-    Parameters
-    ----------
-    words, counts : arrays of shape (entries,)
-    phi : float32 array of shape (M, K)
-    c, n : float32 arrays of shape (K,)
-    relax : float32
-    G : float32 array of shape (entries, K)
-        Responsibilities.
-    vectors : tuple
-        `vectors_of` K.
-    """
-    signature = types.void(words, counts, phi, c, types.float32, G, n, vectors)
+    def renewal(
+        typing: Any, words: Any, counts: Any, phi: Any, c: Any, relax: Any, G: Any, n: Any, vectors: Any
+    ) -> Any:
+        signature = types.void(words, counts, phi, c, types.float32, G, n, vectors)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        words, counts, phi, c, relax, G, n, _ = pieces(context, builder, signature, args)
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            words, counts, phi, c, relax, G, n, _ = pieces(context, builder, signature, args)
+            n_vectors, n_words = signature.args[-1].count, builder.extract_value(words.shape, 0)
+            width, nothing = builder.extract_value(c.shape, 0), ir.Constant(FLOAT, 0.0)
+            last = builder.sub(n_words, ir.Constant(LONG, 1))
+            rest = TILE.broadcast(builder, builder.fsub(ir.Constant(FLOAT, 1.0), relax))
+            prior = [TILE.load(builder, c.data, ir.Constant(LONG, LANES * i)) for i in range(n_vectors)]
 
-        def renew(entry: Any, sums: list[Any]) -> None:
-            _renew(builder, entry, words, counts, phi, c, relax, G, sums)
+            def weigh(entry: Any, sums: list[Any], slots: Slots) -> None:
+                row = row_of_word(builder, words, last, ir.Constant(LONG, 0), phi, width, entry, n_vectors)
+                weights = []
+                for i, place in enumerate(vectors_at(builder, entry, width, n_vectors)):
+                    of_document = prior[i]
+                    if not fresh:
+                        left = without(builder, builder.load(sums[i]), TILE.load(builder, G.data, place))
+                        of_document = builder.fadd(left, of_document)
+                    weights.append(builder.fmul(TILE.load(builder, phi.data, row[i]), of_document))
+                    builder.store(weights[i], slots(builder, entry, i))
+                whole = tree_sum(builder, pairwise_sum(builder, weights))
+                possible = builder.fcmp_ordered(">", whole, nothing)
+                scale = builder.select(possible, builder.fdiv(relax, whole), nothing)
+                builder.store(TILE.broadcast(builder, scale), slots(builder, entry, n_vectors))
 
-        over_words(builder, builder.extract_value(words.shape, 0), [n], signature.args[-1].count, renew)
+            def put_to_use(entry: Any, sums: list[Any], slots: Slots) -> None:
+                scale, x = builder.load(slots(builder, entry, n_vectors)), number_of_tokens(builder, counts, entry)
+                for i, place in enumerate(vectors_at(builder, entry, width, n_vectors)):
+                    weight, own = builder.load(slots(builder, entry, i)), ZERO
+                    new = builder.fmul(weight, scale)
+                    if not fresh:
+                        own = TILE.load(builder, G.data, place)
+                        new = TILE.add_product(builder, builder.fmul(own, rest), weight, scale)
+                        new = larger(builder, new, ZERO)
+                    TILE.store(builder, new, G.data, place)
+                    change = builder.fsub(new, own)
+                    builder.store(TILE.add_product(builder, builder.load(sums[i]), x, change), sums[i])
 
-    return signature, generate
+            over_words(builder, n_words, n_words, n, [ZERO] * n_vectors, n_vectors + 1, weigh, put_to_use)
 
+        return signature, generate
 
-@intrinsic
-def renew_two(
-    typing: Any,
-    words: Any,
-    counts: Any,
-    G: Any,
-    n: Any,
-    other_words: Any,
-    other_counts: Any,
-    other_G: Any,
-    other_n: Any,
-    phi: Any,
-    c: Any,
-    relax: Any,
-    vectors: Any,
-) -> Any:
-    """Do what `renew_tokens` does, for two documents of as many entries at a time. `vectors` is `vectors_of` K.
-
-    Each word of a document waits for the one before it: with two documents the processor has something else to do.
-    """
-    documents = (words, counts, G, n, other_words, other_counts, other_G, other_n)
-    signature = types.void(*documents, phi, c, types.float32, vectors)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        *documents, phi, c, relax, _ = pieces(context, builder, signature, args)
-        words, counts, G, n, other_words, other_counts, other_G, other_n = documents
-
-        def renew(entry: Any, sums: list[Any], other_sums: list[Any]) -> None:
-            _renew(builder, entry, words, counts, phi, c, relax, G, sums)
-            _renew(builder, entry, other_words, other_counts, phi, c, relax, other_G, other_sums)
-
-        over_words(builder, builder.extract_value(words.shape, 0), [n, other_n], signature.args[-1].count, renew)
-
-    return signature, generate
+    renewal.__name__ = name
+    return intrinsic(renewal)
 
 
-def _renew(
-    builder: Any, entry: Any, words: Any, counts: Any, phi: Any, c: Any, relax: Any, G: Any, sums: list[Any]
-) -> None:
-    """Renew the responsibilities of a word in a document whose counts are in registers."""
-    width, nothing = builder.extract_value(c.shape, 0), ir.Constant(FLOAT, 0.0)
-    rest = TILE.broadcast(builder, builder.fsub(ir.Constant(FLOAT, 1.0), relax))
-    last = builder.sub(builder.extract_value(words.shape, 0), ir.Constant(LONG, 1))
-    rows = row_of_word(builder, words, last, ir.Constant(LONG, 0), phi, width, entry, len(sums))
-    places = vectors_at(builder, entry, width, len(sums))
-    tokens = number_of_tokens(builder, counts, entry)
-    own = [TILE.load(builder, G.data, place) for place in places]
-    fresh = []
-    for i, (total, row, g) in enumerate(zip(sums, rows, own, strict=True)):
-        left = without(builder, builder.load(total), g)
-        left = builder.fadd(left, TILE.load(builder, c.data, ir.Constant(LONG, LANES * i)))
-        fresh.append(builder.fmul(TILE.load(builder, phi.data, row), left))
-    whole = tree_sum(builder, pairwise_sum(builder, fresh))
-    possible = builder.fcmp_ordered(">", whole, nothing)
-    scale = TILE.broadcast(builder, builder.select(possible, builder.fdiv(relax, whole), nothing))
-    for total, place, g, f in zip(sums, places, own, fresh, strict=True):
-        new = larger(builder, TILE.add_product(builder, builder.fmul(g, rest), f, scale), ZERO)
-        TILE.store(builder, new, G.data, place)
-        builder.store(TILE.add_product(builder, builder.load(total), tokens, builder.fsub(new, g)), total)
+# Do what `reassign` does, for the words of a document one after the other, `over_words`; the second one under the prior
+# alone, from responsibilities of 0, whatever there is in G.
+#
+# words, counts : arrays of shape (entries,)
+# phi : float32 array of shape (M, K)
+# c, n : float32 arrays of shape (K,)
+# relax : float32
+# G : float32 array of shape (entries, K), responsibilities
+# vectors : tuple, `vectors_of` K
+renew_tokens = _renewal("renew_tokens", fresh=False)
+begin_tokens = _renewal("begin_tokens", fresh=True)

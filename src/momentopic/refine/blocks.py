@@ -47,7 +47,7 @@ class BlockState:
         A random stream for each document.
     entry, token, first_token : int64 arrays of shape (documents,)
         The entry and the token of each document that come next, and its first token.
-    G : uint16 array of shape (entries, padded K)
+    G : uint8 array of shape (entries, padded K)
         Responsibilities as kept (`kernels.exchange`), in expected sweeps: of the first part of the words, then of the
         next.
     z : uint16 array of shape (tokens,)
@@ -120,8 +120,7 @@ def start_block(
     else:
         state.z = np.empty(int(ends[-1]), dtype=np.uint16)
         of_tokens = (state.random, state.z, first_token, state.N)
-        order = kernels.documents.by_entries(part.indptr)
-        kernels.collapsed.start_drawn(*rows, order, phi, alpha, n_passes, *of_tokens, vectors)
+        kernels.collapsed.start_drawn(*rows, phi, alpha, n_passes, *of_tokens, vectors)
         if mixed is not None:
             state.counts = np.empty_like(part.counts)
             drawn = (state.z, first_token, state.N, state.counts)

@@ -75,7 +75,7 @@ _LEAP = 4  # stretches: so far a leap goes
 _WORDS = 8192
 _STEPS_AT_ONCE, _LAST_STEPS = 20, 100  # of the fixed point for the concentration, on the way and at the end
 _CHECK_EVERY = 20
-_FORM = 9  # of the state in a checkpoint: one of another form is not taken up
+_FORM = 10  # of the state in a checkpoint: one of another form is not taken up
 
 
 def refine_collapsed(

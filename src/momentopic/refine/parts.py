@@ -10,7 +10,7 @@ from momentopic import kernels
 from momentopic._types import FloatArray, IntArray
 from momentopic.corpus.blocks import Corpus
 
-MOST_RESPONSIBILITIES = 1 << 29  # bytes: what a refinement may keep of a corpus unless expected sweeps are asked for
+MOST_RESPONSIBILITIES = 1 << 28  # bytes: what a refinement may keep of a corpus unless expected sweeps are asked for
 _MOST_REPEATS = 8.0  # tokens a nonzero, above which tokens are not drawn one by one
 _MOST_PARTS = 16
 _TOKENS_PER_PART = 32768  # of the documents' parts times the words' parts: enough to keep a thread busy
