@@ -69,6 +69,12 @@ def test_a_fit_goes_on_to_the_same_bits(counts, tmp_path, monkeypatch, parameter
     assert (again.n_iter_, again.converged_, again.rate_) == (whole.n_iter_, whole.converged_, whole.rate_)
 
 
+def test_a_fit_of_many_topics_goes_on_to_the_same_bits(counts, tmp_path, monkeypatch):
+    monkeypatch.setattr("momentopic.solve._MANY_TOPICS", 4)
+    monkeypatch.setattr("momentopic.moments.dica.DICAMoments.third", None)
+    test_a_fit_goes_on_to_the_same_bits(counts, tmp_path, monkeypatch, {"n_sweeps": 0}, (2, 3))
+
+
 @pytest.mark.usefixtures("short_rounds")
 @pytest.mark.parametrize("n_saves", [3, 4, 5, 6])
 def test_a_fit_goes_on_in_either_round_of_sweeps(counts, tmp_path, monkeypatch, n_saves):

@@ -142,6 +142,12 @@ def test_a_refinement_that_begins_with_a_part_of_the_tokens_has_the_same_bits(ex
     assert bits(found) == bits(expected)
 
 
+def test_many_topics_have_the_same_bits(exact, corpus, monkeypatch):
+    monkeypatch.setattr("momentopic.solve._MANY_TOPICS", 5)
+    found, expected = (DiscreteICA(5, engine=engine).fit(corpus) for engine in (exact, ThreadEngine(1)))
+    assert bits(found) == bits(expected)
+
+
 def test_documents_and_scores_have_the_same_bits(exact, corpus, local):
     expected = local(refine=None)
     model = DiscreteICA(5, engine=exact, refine=None).fit(corpus)

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from momentopic.corpus import Corpus
 from momentopic.engine import ThreadEngine
-from momentopic.moments import dica_moments, gamma_poisson_population, lda_moments, lda_population
+from momentopic.moments import DICAMoments, dica_moments, gamma_poisson_population, lda_moments, lda_population
 
 from .reference import dica_dense, lda_dense, relative_error
 
@@ -58,6 +58,11 @@ def assert_equals_dense(moments, dense, W, V, v):
     assert relative_error(moments.third(W), whole) < 1e-10
     assert relative_error(moments.third(W, second=S @ W.T), whole) < 1e-10
     assert relative_error(moments.projected(W, v), np.einsum("abc,ia,jb,c->ij", T, W, W, v)) < 1e-10
+    if isinstance(moments, DICAMoments):
+        U = np.random.default_rng(0).standard_normal((5, len(W)))
+        for precision, tolerance in ((np.float64, 1e-10), (np.float32, 1e-5)):
+            found = moments.projections(W.astype(precision), U, S @ W.T)
+            assert relative_error(found, np.einsum("ijk,pk->pij", whole, U)) < tolerance
     upper = np.triu_indices(len(W))
     by_word = np.einsum("abc,ia,jb->cij", T, W, W)[:, upper[0], upper[1]]
     for words in (None, 4):
@@ -103,6 +108,7 @@ def test_many_blocks_equal_dense_brute_force(monkeypatch):
     monkeypatch.setattr("momentopic.corpus.blocks._LEAST_NONZEROS", 8)
     monkeypatch.setattr("momentopic.corpus.blocks._NONZEROS_PER_WORD", 0)
     monkeypatch.setattr("momentopic.moments.base._WORDS", 4)
+    monkeypatch.setattr("momentopic.moments.sums._DOCUMENTS", 3)
     X = counts(N=40, seed=5)
     corpus = Corpus(X)
     assert corpus.n_blocks > 5

@@ -24,6 +24,9 @@ from momentopic.progress import Steps
 
 _RESIDUAL = 1e-6
 _ROUGH_RESIDUAL, _ROUGH_GAIN = 0.2, 0.03
+# A rough solution diagonalises so many random projections of the tensor instead of it, where there are so many topics
+# that these take less time.
+_ROUGH_PROJECTIONS, _MANY_TOPICS = 16, 48
 _LARGEST_SKEW = 1000.0
 
 
@@ -39,7 +42,7 @@ class Solution:
     rate : float or None
         None for LDA moments.
     intensity : IntensityMoments or None
-        None for LDA moments.
+        None for LDA moments, and where a rough solution does without the tensor.
     whitening : Whitening
     diagonalization : Diagonalization
     Z : array of shape (K, K)
@@ -64,7 +67,7 @@ class Solution:
 
 class _Diagonalized(NamedTuple):
     result: Diagonalization
-    skew: FloatArray  # t̃_k of the rows of V as they are
+    skew: FloatArray | None  # t̃_k of the rows of V as they are; None without the tensor
     groups: GroupMoments | None = None
 
 
@@ -92,7 +95,8 @@ def solve(
         As in `DiscreteICA`.
     rough : bool
         Stop early where a refinement follows, which makes up for it: in the eigensolver when residuals are below 20 %,
-        in the joint diagonalisation when a sweep gains less than 3 %.
+        in the joint diagonalisation when a sweep gains less than 3 %; and where topics are many, diagonalise sixteen
+        random projections of the tensor (option (a) of Algorithm 1) without making it.
     n_groups : int, optional
         Keep the moments of so many groups of documents (`momentopic.moments.groups`), from the pass that makes the
         tensor: for DICA moments of a corpus and joint diagonalisation on the canonical basis.
@@ -138,6 +142,8 @@ def _solve(
         found = _spectral(moments, whitening, random_state, steps)
     elif projections == "vocabulary":
         found = _joint_over_vocabulary(moments, whitening, steps)
+    elif plain and rough and len(whitening.W) >= _MANY_TOPICS:
+        found = _roughly(moments, whitening, gain, random_state, steps, checkpoint)
     else:
         groups = None
         with steps.step("tensor"):
@@ -190,6 +196,24 @@ def _tensor(moments: AnyMoments, whitening: Whitening, tol: float, checkpoint: C
     if checkpoint is not None:
         checkpoint.save("tensor", {"T": T}, K=K, tol=tol)
     return T
+
+
+def _roughly(
+    moments: Any, whitening: Whitening, gain: float, random_state: int, steps: Steps, checkpoint: Checkpoint | None
+) -> _Diagonalized:
+    K = len(whitening.W)
+    with steps.step("tensor"):
+        saved = None if checkpoint is None else checkpoint.load("projections", K=K)
+        if saved is not None:
+            matrices = saved.arrays["B"]
+        else:
+            U = random_directions(_ROUGH_PROJECTIONS, K, random_state)
+            W: Any = whitening.W.astype(precise_enough(moments), copy=False)
+            matrices = moments.projections(W, U, whitening.unwhiten)
+            if checkpoint is not None:
+                checkpoint.save("projections", {"B": matrices}, K=K)
+    with steps.step("diagonalisation"):
+        return _Diagonalized(joint_diagonalize(matrices, gain=gain, callback=steps.sweep), None)
 
 
 def solve_every(
@@ -271,14 +295,15 @@ def _recovered(moments: AnyMoments, whitening: Whitening, found: _Diagonalized) 
     V, skew = found.result.V, found.skew
     # the order of descending concentration, which does not depend on signs: nothing of size M x K is permuted
     order = np.argsort(-((V @ (whitening.W @ moments.mean)) ** 2), kind="stable")
-    V, skew = V[order], skew[order]
+    V, skew = V[order], None if skew is None else skew[order]
     directions = recover.directions(whitening, V, getattr(moments, "n_threads", None))
     c = recover.concentration(directions, moments.mean, c0=moments.c0)
     rate, intensity = None, None
     if moments.c0 is None:
         rate = recover.rate(c, moments.mean_length)
-        # a row of V and its direction may differ by a sign, and then so do their t̃
-        signs = np.sign((directions.Z * V).sum(axis=1))
-        intensity = recover.intensity_moments(directions, moments.mean, skew * signs)
+        if skew is not None:
+            # a row of V and its direction may differ by a sign, and then so do their t̃
+            signs = np.sign((directions.Z * V).sum(axis=1))
+            intensity = recover.intensity_moments(directions, moments.mean, skew * signs)
     D = recover.topics(directions.scaled, out=directions.scaled)  # where words are many, a copy is as large as a corpus
     return Solution(D, c, rate, intensity, whitening, found.result, directions.Z, found.groups)

@@ -10,12 +10,13 @@ from numba import njit
 Array = np.ndarray[Any, Any]
 
 
-@njit(cache=True, nogil=True)
-def _rotate(x: Array, y: Array, c: float, s: float) -> None:
-    for m in range(x.shape[0]):
-        u = c * x[m] + s * y[m]
-        y[m] = c * y[m] - s * x[m]
-        x[m] = u
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _rotate(A: Array, i: int, j: int, k: int, l: int, c: float, s: float) -> None:
+    """Rotate A[i, j] and A[k, l]; views of them would take longer than what is done where the rows are short."""
+    for m in range(A.shape[2]):
+        x, y = A[i, j, m], A[k, l, m]
+        A[i, j, m] = c * x + s * y
+        A[k, l, m] = c * y - s * x
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
@@ -39,10 +40,9 @@ def sweep(A: Array, V: Array, negligible: float) -> float:
             # G = Σ g g' with g = (a_pp - a_qq, 2 a_pq): its principal direction gives the best angle in closed form
             on = 0.0
             off = 0.0
-            pp, qq, pq = A[p, p], A[q, q], A[p, q]
             for m in range(P):
-                g = pp[m] - qq[m]
-                h = 2.0 * pq[m]
+                g = A[p, p, m] - A[q, q, m]
+                h = 2.0 * A[p, q, m]
                 on += g * g - h * h
                 off += 2.0 * g * h
             if np.sqrt(on * on + off * off) <= negligible:
@@ -54,17 +54,20 @@ def sweep(A: Array, V: Array, negligible: float) -> float:
                 continue
             c = np.cos(angle)
             for j in range(p):
-                _rotate(A[j, p], A[j, q], c, s)
+                _rotate(A, j, p, j, q, c, s)
             for j in range(p + 1, q):
-                _rotate(A[p, j], A[j, q], c, s)
+                _rotate(A, p, j, j, q, c, s)
             for j in range(q + 1, K):
-                _rotate(A[p, j], A[q, j], c, s)
+                _rotate(A, p, j, q, j, c, s)
             for m in range(P):
-                a, b, d = pp[m], qq[m], pq[m]
-                pp[m] = c * c * a + 2.0 * c * s * d + s * s * b
-                qq[m] = c * c * b - 2.0 * c * s * d + s * s * a
-                pq[m] = (c * c - s * s) * d + c * s * (b - a)
-            _rotate(V[p], V[q], c, s)
+                a, b, d = A[p, p, m], A[q, q, m], A[p, q, m]
+                A[p, p, m] = c * c * a + 2.0 * c * s * d + s * s * b
+                A[q, q, m] = c * c * b - 2.0 * c * s * d + s * s * a
+                A[p, q, m] = (c * c - s * s) * d + c * s * (b - a)
+            for m in range(K):
+                x, y = V[p, m], V[q, m]
+                V[p, m] = c * x + s * y
+                V[q, m] = c * y - s * x
     return largest
 
 

@@ -280,6 +280,32 @@ def _word_triples(words: slice, W: Any, F: Any, diagonal: Any) -> tuple[FloatArr
     return (packed,)
 
 
+def word_projections(
+    W: Any, F: FloatArray, U: FloatArray, n_threads: int | None = None, *, diagonal: FloatArray
+) -> FloatArray:
+    """Return Σ_k u_pk B_ijk for the B that `word_sum` returns and the rows u_p of U, of shape (P, K, K).
+
+    Of each, one product of W with a matrix of its shape is one half, and its transpose the other.
+    """
+    (half,) = sum_over_ranges(_word_projections, W.shape[1], _WORDS, W, F, U, diagonal, n_threads=n_threads)
+    result: FloatArray = half + half.transpose(0, 2, 1)
+    return result
+
+
+def _word_projections(words: slice, W: Any, F: Any, U: Any, diagonal: Any) -> tuple[FloatArray]:
+    few = np.ascontiguousarray(W[:, words])
+    rows = (F[words].T + diagonal[words] * few).astype(W.dtype)
+    U = U.astype(W.dtype)
+    twice, once, product = np.empty_like(few), np.empty_like(few), np.empty((len(W), len(W)), dtype=W.dtype)
+    half = np.empty((len(U), *product.shape))
+    for p, (along_w, along_f) in enumerate(zip(U @ few, U @ rows / 2, strict=True)):
+        np.multiply(rows, along_w, out=twice)
+        np.multiply(few, along_f, out=once)
+        twice += once
+        half[p] = np.matmul(few, twice.T, out=product)
+    return (half,)
+
+
 def outer_terms(first: FloatArray, second: FloatArray) -> FloatArray:
     """Return second_ij first_k + second_ik first_j + second_jk first_i for a symmetric (K, K) second."""
     A = second[:, :, None] * first

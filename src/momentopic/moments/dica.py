@@ -18,8 +18,9 @@ import numpy as np
 
 from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus
+from momentopic.engine.blas import single_threaded_blas
 from momentopic.moments import sums
-from momentopic.moments.base import Moments, whitened_mean, word_sum
+from momentopic.moments.base import Moments, whitened_mean, word_projections, word_sum
 from momentopic.moments.triples import unpacked
 
 
@@ -61,6 +62,26 @@ class DICAMoments(Moments):
     def _third(self, W: FloatArray, second: FloatArray) -> FloatArray:
         (T,) = self.engine.sum(sums.third_tensor, self.corpus, sums.tiled(W.T), whitened_mean(W, self.mean), order=0)
         return self._factor * unpacked(T, len(W)) - word_sum(W, second, self.n_threads, diagonal=self.mean / 3)
+
+    def projections(self, W: FloatArray, U: FloatArray, second: FloatArray) -> FloatArray:
+        """Return T(W', W', W' u_p) for the rows u_p of U, of shape (P, K, K), without forming T(W', W', W').
+
+        Parameters
+        ----------
+        W : array of shape (K, M)
+            In single precision, so are the products, as in `third`.
+        U : array of shape (P, K)
+        second : array of shape (M, K)
+            S W'.
+        """
+        W, second = self._checked(W, second)
+        with single_threaded_blas():
+            args = (sums.tiled(W.T), whitened_mean(W, self.mean), U)
+            (B,) = self.engine.sum(sums.third_projections, self.corpus, *args)
+            B *= self._factor
+            B -= word_projections(W, second, U, self.n_threads, diagonal=self.mean / 3)
+        symmetric: FloatArray = (B + B.transpose(0, 2, 1)) / 2
+        return symmetric
 
     def _projected(self, W: FloatArray, v: FloatArray, second: FloatArray) -> FloatArray:
         (B,) = self.engine.sum(

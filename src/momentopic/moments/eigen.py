@@ -131,7 +131,7 @@ def _lanczos(
         coupling[last] = remainder.T
         if n < k and n + _BLOCK <= widest:
             continue  # there are not k Ritz pairs yet
-        values, Y = scipy.linalg.eigh(_symmetrised(H[:n, :n]))
+        values, Y = scipy.linalg.eigh(_symmetrised(H[:n, :n]), driver="evd", check_finite=False)
         values, Y = values[::-1], Y[:, ::-1]
         # S (Q y) - λ (Q y) lies in the span of the newest block: Lanczos' residual for free
         residuals = np.linalg.norm(remainder @ Y[last, :k], axis=0)

@@ -18,6 +18,7 @@ from momentopic.corpus.blocks import Block
 from momentopic.moments.triples import packed_size, padded_rows
 
 _PAGE = 1 << 21
+_DOCUMENTS = 2048  # to a product in `third_projections`: they stay in the second-level cache
 
 
 def document_weights(block: Block, order: int) -> FloatArray:
@@ -119,6 +120,24 @@ def third_projection(
     K = V.shape[1]
     Y = projected_documents(block, tiled(np.column_stack([V, v])), np.append(center, v_center))
     return ((Y[:, :K] * (Y[:, K:] * document_weights(block, order)[:, None])).T @ Y[:, :K],)
+
+
+def third_projections(block: Block, V: Any, center: FloatArray, U: FloatArray) -> tuple[FloatArray]:
+    """Return Σ_n (u_p' y_n) y_n y_n' with y_n = V' x_n - center for the rows u_p of U, of shape (P, K, K).
+
+    In the precision of a tiled V, as in `third_tensor`.
+    """
+    K = len(center)
+    Y = np.ascontiguousarray(projected_documents(block, V, center).T)
+    along = U.astype(V.dtype) @ Y
+    total = np.zeros((len(U), K, K))
+    scaled, product = np.empty((K, _DOCUMENTS), dtype=V.dtype), np.empty((K, K), dtype=V.dtype)
+    for first in range(0, Y.shape[1], _DOCUMENTS):
+        y, factors = (rows[:, first : first + _DOCUMENTS] for rows in (Y, along))
+        for p, factor in enumerate(factors):
+            part = np.multiply(y, factor, out=scaled[:, : len(factor)])
+            total[p] += np.matmul(y, part.T, out=product)
+    return (total,)
 
 
 def third_words(
