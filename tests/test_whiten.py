@@ -49,6 +49,20 @@ def test_eigenpairs_equal_dense_ones(values, k):
     np.testing.assert_allclose(found.residuals, residuals, atol=1e-12 * abs(values).max())
 
 
+@pytest.mark.parametrize("largest", [1.0, 1e3, 1e6])
+def test_rough_eigenpairs_are_nearly_orthonormal(largest):
+    """In single precision; what of the basis gets into new columns would grow from block to block."""
+    values = np.concatenate([[largest], np.geomspace(1, 1e-3, 699), np.linspace(-0.5, 0, 300)])
+    A = symmetric(values)
+    A32 = A.astype(np.float32)
+    found = largest_eigenpairs(lambda V: A32 @ V.astype(np.float32), len(A), 60, tol=0.2)
+    exact = np.sort(values)[::-1][:60]
+    assert found.converged
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(60), atol=2e-3)
+    residuals = np.linalg.norm(A @ found.vectors - found.vectors * found.values, axis=0)
+    np.testing.assert_array_less(residuals, 0.21 * np.maximum(exact, 1e-6 * largest) + 1e-6 * largest)
+
+
 def test_tolerance_is_kept_and_costs_products():
     A = symmetric(np.concatenate([np.linspace(2, 3, 100), np.linspace(-3, 2, 500)]))
     loose, tight = (largest_eigenpairs(lambda V: A @ V, 600, 10, tol=tol) for tol in (1e-3, 1e-10))

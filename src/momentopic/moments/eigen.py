@@ -28,6 +28,7 @@ _BLOCK = 16  # vectors to a product: as many as the kernels take
 # far from being dependent; at once where they are further from it. And where rounding was not most of the block.
 _LEAST_LEFT, _LEAST_INDEPENDENT, _INDEPENDENT = 1e-10, 1e-5, 1e-2
 _LEAST_PART = 1e-4
+_ROUGH, _NEGLIGIBLE = 0.01, 2e-4  # for such a tolerance, so much of the basis may be left in columns of unit length
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +116,7 @@ def _lanczos(
     n = 0  # columns of Q whose image under S is known
     coupling = np.zeros((0, _BLOCK))  # what Q' S has to say of the newest block already: S is symmetric
     n_products = 0
+    negligible = _NEGLIGIBLE if tol >= _ROUGH else 0.0
     scale = 0.0  # of S: no eigenvalue of Q' S Q is larger
     while True:
         last = slice(n, n + _BLOCK)
@@ -123,7 +125,7 @@ def _lanczos(
         image = np.ascontiguousarray(product(newest), dtype=np.float64)
         n_products += _BLOCK
         basis = Q[:, :n]
-        coefficients, newest, remainder = _expanded(image, basis, coupling, scale, rng, n_threads)
+        coefficients, newest, remainder = _expanded(image, basis, coupling, scale, negligible, rng, n_threads)
         H[:n, last] = coefficients
         H[last, :n] = coefficients.T
         scale = max(scale, float(abs(coefficients).sum(axis=0).max()))
@@ -168,15 +170,16 @@ def _expanded(
     basis: FloatArray,
     coupling: FloatArray,
     scale: float,
+    negligible: float,
     rng: np.random.Generator,
     n_threads: int | None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the coefficients of `image` in the basis, and factor what is left of it as newest @ remainder.
 
     The columns of `newest` are orthonormal and orthogonal to the basis. `image` is that of the last block of the basis;
-    its coefficients in the others are known to be `coupling`, but for rounding, which a pass over the whole basis takes
-    out. Cholesky factors of Gram matrices do it in two such passes; where that would lose accuracy,
-    `_new_directions` does it with more care.
+    its coefficients in the others are known to be `coupling`, but for rounding, which a pass over the whole basis
+    measures and another one takes out, unless it is `negligible`. Cholesky factors of Gram matrices do it in these two
+    passes; where that would lose accuracy, `_new_directions` does it with more care.
     """
 
     def over_rows(function: Callable[..., tuple[FloatArray, ...]], *args: Any) -> tuple[FloatArray, ...]:
@@ -193,8 +196,9 @@ def _expanded(
             R = np.linalg.cholesky(left).T
             independence = np.diag(R).min() / np.diag(R).max()
             if independence > _LEAST_INDEPENDENT:
-                coefficients = first + second
-                (gram,) = over_rows(_take_out_and_divide, basis, Z, second, np.linalg.inv(R))
+                coefficients, divisor = first + second, np.linalg.inv(R)
+                n = 0 if abs(second @ divisor).max() <= negligible else len(second)
+                (gram,) = over_rows(_take_out_and_divide, basis[:, :n], Z, second[:n], divisor)
                 if independence < _INDEPENDENT:
                     # the division has blown up what was small in Z, and with it what rounding left of the basis in it
                     (third,) = over_rows(_coefficients, basis, Z)

@@ -266,16 +266,18 @@ class _Run:
         """Return how often each word has each topic."""
         return np.concatenate([part.counts[:, : self.K] for part in self.words])
 
-    def topics(self, counts: Any) -> FloatArray:
+    def topics(self, counts: Any, dtype: Any = np.float64) -> Any:
         """Return the topics (K x M) that smoothed counts give; words that do not occur have probability 0."""
         counts = _on_host(counts)
-        topics = np.empty((self.K, len(counts)))
+        topics = np.empty((self.K, len(counts)), dtype=dtype)
         for first in range(0, len(counts), _WORDS):  # some at a time, as in `start`
             some = slice(first, first + _WORDS)
             # a count that went down to 0 in small steps may have ended just below it
-            smoothed = np.maximum(counts[some], 0, dtype=np.float64) + self.eta
-            topics[:, some] = (smoothed * self.seen[some, None]).T
-        topics /= topics.sum(axis=1, keepdims=True)
+            smoothed = np.maximum(counts[some], 0, dtype=dtype)
+            smoothed += dtype(self.eta)
+            smoothed[~self.seen[some]] = 0.0
+            topics[:, some] = smoothed.T
+        topics /= topics.sum(axis=1, keepdims=True, dtype=np.float64).astype(dtype)
         return topics
 
     def padded(self, values: FloatArray) -> Any:

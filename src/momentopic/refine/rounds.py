@@ -32,6 +32,7 @@ _LONG, _LESS_FAR, _MANY_FIRST_SWEEPS = 500, 2.5, 24  # tokens of a document, and
 _KNOWN_WELL, _LAST_FAR_SWEEPS, _PLAIN_SWEEPS, _AVERAGED_LAST = 5, 8, 6, 3
 # the prior of documents is taken from draws of about so many tokens of each, swept so often
 _TOKENS_DRAWN, _SWEEPS_DRAWN, _PRIOR_EVERY = 60, 12, 3
+_STEPS, _LAST_STEPS = 20, 100
 
 
 class Round(NamedTuple):
@@ -81,11 +82,14 @@ def known_well(n_tokens: float, n_words: int, K: int) -> bool:
     return n_tokens >= _KNOWN_WELL * n_words * K
 
 
-def beyond(topics: FloatArray, before: Any) -> FloatArray:
+def beyond(topics: Any, before: Any) -> Any:
     """Return topics (rows) that have gone on from what they were before, as far as they went several times."""
-    leapt = np.maximum(topics + _LEAP * (topics - before), 0)
-    found: FloatArray = leapt / leapt.sum(axis=1, keepdims=True)
-    return found
+    leapt = topics - before
+    leapt *= topics.dtype.type(_LEAP)
+    leapt += topics
+    np.maximum(leapt, 0, out=leapt)
+    leapt /= leapt.sum(axis=1, keepdims=True, dtype=np.float64).astype(leapt.dtype)
+    return leapt
 
 
 def expected_rounds(run: Any, topics: FloatArray, random_state: int) -> tuple[FloatArray, int]:
@@ -104,7 +108,7 @@ def expected_rounds(run: Any, topics: FloatArray, random_state: int) -> tuple[Fl
             begun += len(part.steps)
             continue  # taken up again after it
         if run.sampling is None or run.sampling.round_begun != begun:
-            before = topics.astype(np.float32)
+            before = topics.astype(np.float32, copy=False)
             if i > 0:
                 topics = beyond(topics, run.sampling.earlier)
             run.divide(part.one_in)
@@ -119,11 +123,12 @@ def expected_rounds(run: Any, topics: FloatArray, random_state: int) -> tuple[Fl
             run.report(1.0, total)
             if done.n < begun + len(part.steps):
                 run.keep()
-        run.estimate_concentration()
+        run.estimate_concentration(_STEPS if i < len(plan) - 1 else _LAST_STEPS)
         mean = done.mean()
         done.sums = []
         run.release()
-        topics = run.topics(mean)
+        # in single precision, as far as sweeps begin with them
+        topics = run.topics(mean, np.float32 if i < len(plan) - 1 else np.float64)
         begun += len(part.steps)
     if known_well(run.n_tokens, n_words, run.K) and words_repeat_little(run.corpus):
         run.alpha = concentration_of_draws(run, topics, mean, random_state + len(plan))
