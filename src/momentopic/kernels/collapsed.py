@@ -218,18 +218,30 @@ def count_drawn(
 
 
 @njit(cache=True, nogil=True)
-def thin(indptr: Array, counts: Array, share: Any, state: Array, kept: Array, entries: Array) -> None:
-    """Keep each token with a probability: the counts that are left, and how many of each document are above zero."""
+def thin(
+    indptr: Array, indices: Array, counts: Array, share: float, state: Array, ends: Array, words: Array, kept: Array
+) -> None:
+    """Keep each token with a probability, which is rounded to a multiple of 2^-16.
+
+    `words` and `kept` take the words and the counts that are left, and `ends` how many entries there are up to the end
+    of each document. A random number of 64 bits is for four tokens.
+    """
+    below, piece = np.uint64(np.rint(share * 65536)), np.uint64(16)
+    place = 0
     for d in range(indptr.shape[0] - 1):
-        stream, left = state[d], 0
+        stream, random, n_pieces = state[d], np.uint64(0), 0
         for e in range(indptr[d], indptr[d + 1]):
-            n = 0
+            n: Any = 0
             for _ in range(counts[e]):
-                stream += GOLDEN
-                n += np.float32(np.int64(mix(stream) >> np.uint64(40))) * _STEP < share
-            kept[e] = n
-            left += n > 0
-        entries[d], state[d] = left, stream
+                if n_pieces == 0:
+                    stream += GOLDEN
+                    random, n_pieces = mix(stream), 4
+                n += (random & np.uint64(65535)) < below
+                random >>= piece
+                n_pieces -= 1
+            words[place], kept[place] = indices[e], n
+            place += n > 0
+        ends[d], state[d] = place, stream
 
 
 @njit(cache=True, nogil=True)

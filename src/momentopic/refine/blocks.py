@@ -149,11 +149,10 @@ def count_block(block: Block, state: BlockState, words: WordCounts) -> tuple[tup
 
 def thinned(block: Block, streams: Any, one_in: float) -> Block:
     """Return the documents with one token in so many, drawn by the random stream of each document."""
-    kept, indptr = np.empty_like(block.counts), np.zeros_like(block.indptr)
-    kernels.collapsed.thin(block.indptr, block.counts, np.float32(1 / one_in), streams, kept, indptr[1:])
-    np.cumsum(indptr, out=indptr)
-    some = kept > 0
-    return Block(indptr, block.indices[some], kept[some], block.n_words, block.first)
+    words, kept, indptr = np.empty_like(block.indices), np.empty_like(block.counts), np.zeros_like(block.indptr)
+    kernels.collapsed.thin(block.indptr, block.indices, block.counts, 1 / one_in, streams, indptr[1:], words, kept)
+    n = indptr[-1]
+    return Block(indptr, words[:n].copy(), kept[:n].copy(), block.n_words, block.first)
 
 
 def taking_part(corpus: Corpus, states: list[BlockState]) -> Corpus:
