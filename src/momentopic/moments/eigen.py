@@ -197,7 +197,8 @@ def _expanded(
             independence = np.diag(R).min() / np.diag(R).max()
             if independence > _LEAST_INDEPENDENT:
                 coefficients, divisor = first + second, np.linalg.inv(R)
-                n = 0 if abs(second @ divisor).max() <= negligible else len(second)
+                # of one column, rather than none: an array without columns is of another kind, compiled for again
+                n = 1 if abs(second @ divisor).max() <= negligible else len(second)
                 (gram,) = over_rows(_take_out_and_divide, basis[:, :n], Z, second[:n], divisor)
                 if independence < _INDEPENDENT:
                     # the division has blown up what was small in Z, and with it what rounding left of the basis in it
