@@ -136,16 +136,16 @@ def test_a_sampled_corpus_gives_the_planted_topics(options):
 
 
 def test_a_rough_solution_of_many_topics_makes_no_tensor(monkeypatch):
-    D, c = planted_topics(300, 50, seed=3), np.full(50, 0.05)
+    D, c = planted_topics(300, 64, seed=3), np.full(64, 0.05)
     X = simulate.gamma_poisson(D, c, 20_000, mean_length=100, random_state=0)
-    with_tensor = solve(dica_moments(X), 50)
+    with_tensor = solve(dica_moments(X), 64)
     monkeypatch.setattr(DICAMoments, "third", None)
-    found = solve(dica_moments(X), 50, rough=True)
+    found = solve(dica_moments(X), 64, rough=True)
     errors = [metrics.recovery_error(each.D, D) for each in (found, with_tensor)]
     assert errors[0] < 1.5 * errors[1]
     assert found.intensity is None
     np.testing.assert_allclose(found.concentration, c, rtol=0.5)
-    again = solve(dica_moments(X, engine=ThreadEngine(1)), 50, rough=True)
+    again = solve(dica_moments(X, engine=ThreadEngine(1)), 64, rough=True)
     assert again.D.tobytes() == found.D.tobytes()
     with pytest.raises(TypeError):
         solve(dica_moments(X), 20, rough=True)

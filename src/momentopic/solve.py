@@ -26,7 +26,7 @@ _RESIDUAL = 1e-6
 _ROUGH_RESIDUAL, _ROUGH_GAIN = 0.2, 0.03
 # A rough solution diagonalises so many random projections of the tensor instead of it, where there are so many topics
 # that these take less time.
-_ROUGH_PROJECTIONS, _MANY_TOPICS = 16, 48
+_ROUGH_PROJECTIONS, _MANY_TOPICS = 32, 64
 _LARGEST_SKEW = 1000.0
 
 
@@ -95,8 +95,8 @@ def solve(
         As in `DiscreteICA`.
     rough : bool
         Stop early where a refinement follows, which makes up for it: in the eigensolver when residuals are below 20 %,
-        in the joint diagonalisation when a sweep gains less than 3 %; and where topics are many, diagonalise sixteen
-        random projections of the tensor (option (a) of Algorithm 1) without making it.
+        in the joint diagonalisation when a sweep gains less than 3 %; and where topics are many, diagonalise
+        some random projections of the tensor (option (a) of Algorithm 1) without making it.
     n_groups : int, optional
         Keep the moments of so many groups of documents (`momentopic.moments.groups`), from the pass that makes the
         tensor: for DICA moments of a corpus and joint diagonalisation on the canonical basis.

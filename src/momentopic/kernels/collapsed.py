@@ -29,20 +29,30 @@ _STEP = np.float32(1 / (1 << 24))  # between the random numbers of a draw
 
 
 @njit(cache=True, nogil=True)
-def begin(
-    words: Array, counts: Array, phi: Array, alpha: Array, G: Array, n: Array, scratch: Array, vectors: tuple[int, ...]
+def infer(
+    words: Array,
+    counts: Array,
+    phi: Array,
+    alpha: Array,
+    n_passes: int,
+    G: Array,
+    n: Array,
+    scratch: Array,
+    vectors: tuple[int, ...],
 ) -> None:
-    """Do the first pass of an inference under fixed topics, which knows the prior alone; n comes as zeros.
+    """Write the responsibilities of a document under fixed topics, after some passes; n comes as zeros.
 
-    One that already trusts the words before gives sharper topics to start from.
+    The first pass knows the prior alone: one that already trusts the words before gives sharper topics to start from.
     """
     if len(vectors) > 0:
         begin_tokens(words, counts, phi, alpha, _ONE, G, n, vectors)
-        return
-    nothing = np.zeros(alpha.shape[0], dtype=np.float32)
-    for i in range(words.shape[0]):
-        G[i] = _NOTHING
-        reassign(phi[words[i]], alpha, nothing, G[i], np.float32(counts[i]), _ONE, n, scratch)
+    else:
+        nothing = np.zeros(alpha.shape[0], dtype=np.float32)
+        for i in range(words.shape[0]):
+            G[i] = _NOTHING
+            reassign(phi[words[i]], alpha, nothing, G[i], np.float32(counts[i]), _ONE, n, scratch)
+    for _ in range(n_passes - 1):
+        renew(words, counts, phi, alpha, _ONE, G, n, scratch, vectors)
 
 
 @njit(cache=True, nogil=True)
@@ -74,9 +84,7 @@ def start(
     for d in range(indptr.shape[0] - 1):
         words, tokens = indices[indptr[d] : indptr[d + 1]], counts[indptr[d] : indptr[d + 1]]
         own = space[: words.shape[0]]
-        begin(words, tokens, phi, alpha, own, N[d], scratch, vectors)
-        for _ in range(n_passes - 1):
-            renew(words, tokens, phi, alpha, _ONE, own, N[d], scratch, vectors)
+        infer(words, tokens, phi, alpha, n_passes, own, N[d], scratch, vectors)
         left = kept[indptr[d] : indptr[d + 1]] if kept.shape[0] > 0 else kept
         keep(words, tokens, phi, frequencies, mixed, left, boundaries, place, own, G, N[d])
 
@@ -138,9 +146,7 @@ def start_drawn(
     for d in range(indptr.shape[0] - 1):
         words, tokens = indices[indptr[d] : indptr[d + 1]], counts[indptr[d] : indptr[d + 1]]
         own = space[: words.shape[0]]
-        begin(words, tokens, phi, alpha, own, N[d], scratch, vectors)
-        for _ in range(n_passes - 1):
-            renew(words, tokens, phi, alpha, _ONE, own, N[d], scratch, vectors)
+        infer(words, tokens, phi, alpha, n_passes, own, N[d], scratch, vectors)
         state[d] = draw(tokens, own, state[d], z[first_token[d] :], N[d])
 
 
