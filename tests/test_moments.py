@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from momentopic.corpus import Corpus
 from momentopic.engine import ThreadEngine
 from momentopic.moments import DICAMoments, dica_moments, gamma_poisson_population, lda_moments, lda_population
+from momentopic.moments.base import weighty_words
 
 from .reference import dica_dense, lda_dense, relative_error
 
@@ -136,6 +137,24 @@ def test_any_small_corpus_equals_dense_brute_force(X, seed):
         np.testing.assert_allclose(moments.third(W), whole, atol=1e-11 * scale, rtol=1e-10)
         part = np.einsum("abc,ia,jb,c->ij", T, W, W, v)
         np.testing.assert_allclose(moments.projected(W, v), part, atol=1e-11 * scale, rtol=1e-10)
+
+
+def test_projections_leave_out_words_that_hardly_count():
+    """Some words of many are all that counts; of the others, no more than the bound is left out."""
+    rng = np.random.default_rng(0)
+    X = rng.poisson(np.geomspace(8, 1e-3, 400) * rng.gamma(2.0, size=(300, 1)))
+    moments = dica_moments(X)
+    W, U = rng.standard_normal((5, 400)), rng.standard_normal((7, 5))
+    U /= np.linalg.norm(U, axis=1, keepdims=True)
+    second = moments.second(W.T.copy())
+    exact = moments.projections(W, U, second)
+    bounds = 3 * (W**2).sum(axis=0) * np.linalg.norm(second.T + moments.mean / 3 * W, axis=0)
+    for share in (0.9, 0.99):
+        some = weighty_words(W, second, moments.mean / 3, share)
+        assert 10 < len(some) < 300
+        assert (np.diff(some) > 0).all()
+        error = np.linalg.norm(moments.projections(W, U, second, share) - exact, axis=(1, 2)).max()
+        assert 0 < error <= 1.1 * (1 - share) * bounds.sum()
 
 
 def test_counts_beyond_int32_and_in_the_millions():

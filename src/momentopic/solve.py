@@ -26,7 +26,7 @@ _RESIDUAL = 1e-6
 _ROUGH_RESIDUAL, _ROUGH_GAIN = 0.2, 0.03
 # A rough solution diagonalises so many random projections of the tensor instead of it, where there are so many topics
 # that these take less time.
-_ROUGH_PROJECTIONS, _MANY_TOPICS = 32, 64
+_ROUGH_PROJECTIONS, _MANY_TOPICS, _ROUGH_SHARE = 32, 64, 0.99
 _LARGEST_SKEW = 1000.0
 
 
@@ -209,7 +209,7 @@ def _roughly(
         else:
             U = random_directions(_ROUGH_PROJECTIONS, K, random_state)
             W: Any = whitening.W.astype(precise_enough(moments), copy=False)
-            matrices = moments.projections(W, U, whitening.unwhiten)
+            matrices = moments.projections(W, U, whitening.unwhiten, _ROUGH_SHARE)
             if checkpoint is not None:
                 checkpoint.save("projections", {"B": matrices}, K=K)
     with steps.step("diagonalisation"):

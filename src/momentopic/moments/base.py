@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from momentopic import kernels
-from momentopic._types import FloatArray
+from momentopic._types import FloatArray, IntArray
 from momentopic.corpus.blocks import Corpus, as_corpus
 from momentopic.corpus.together import Together
 from momentopic.engine.base import Engine, get_engine
@@ -290,6 +290,18 @@ def word_projections(
     (half,) = sum_over_ranges(_word_projections, W.shape[1], _WORDS, W, F, U, diagonal, n_threads=n_threads)
     result: FloatArray = half + half.transpose(0, 2, 1)
     return result
+
+
+def weighty_words(W: FloatArray, F: FloatArray, diagonal: FloatArray, share: float) -> IntArray:
+    """Return the fewest words that hold such a share of the bounds on what words add to the sums of `word_sum`.
+
+    A word adds at most 3 ‖W_m‖² (‖F_m‖ + diagonal_m ‖W_m‖). In texts most words are rare, and hardly count.
+    """
+    of_w, of_f = np.einsum("km,km->m", W, W, dtype=np.float64), np.einsum("mk,mk->m", F, F)
+    bounds = of_w * (np.sqrt(of_f) + diagonal * np.sqrt(of_w))
+    order = np.argsort(-bounds, kind="stable")
+    so_far = np.cumsum(bounds[order])
+    return np.sort(order[: np.searchsorted(so_far, share * so_far[-1]) + 1])
 
 
 def _word_projections(words: slice, W: Any, F: Any, U: Any, diagonal: Any) -> tuple[FloatArray]:

@@ -20,7 +20,7 @@ from momentopic._types import FloatArray
 from momentopic.corpus.blocks import Corpus
 from momentopic.engine.blas import single_threaded_blas
 from momentopic.moments import sums
-from momentopic.moments.base import Moments, whitened_mean, word_projections, word_sum
+from momentopic.moments.base import Moments, weighty_words, whitened_mean, word_projections, word_sum
 from momentopic.moments.triples import unpacked
 
 
@@ -63,7 +63,7 @@ class DICAMoments(Moments):
         (T,) = self.engine.sum(sums.third_tensor, self.corpus, sums.tiled(W.T), whitened_mean(W, self.mean), order=0)
         return self._factor * unpacked(T, len(W)) - word_sum(W, second, self.n_threads, diagonal=self.mean / 3)
 
-    def projections(self, W: FloatArray, U: FloatArray, second: FloatArray) -> FloatArray:
+    def projections(self, W: FloatArray, U: FloatArray, second: FloatArray, share: float = 1.0) -> FloatArray:
         """Return T(W', W', W' u_p) for the rows u_p of U, of shape (P, K, K), without forming T(W', W', W').
 
         Parameters
@@ -73,13 +73,20 @@ class DICAMoments(Moments):
         U : array of shape (P, K)
         second : array of shape (M, K)
             S W'.
+        share : float
+            Leave the words out of the terms with equal words that add least to them, as long as the others add such
+            a share (`weighty_words`).
         """
         W, second = self._checked(W, second)
+        diagonal = self.mean / 3
         with single_threaded_blas():
             args = (sums.tiled(W.T), whitened_mean(W, self.mean), U)
             (B,) = self.engine.sum(sums.third_projections, self.corpus, *args)
             B *= self._factor
-            B -= word_projections(W, second, U, self.n_threads, diagonal=self.mean / 3)
+            if share < 1:
+                some = weighty_words(W, second, diagonal, share)
+                W, second, diagonal = W[:, some], second[some], diagonal[some]
+            B -= word_projections(W, second, U, self.n_threads, diagonal=diagonal)
         symmetric: FloatArray = (B + B.transpose(0, 2, 1)) / 2
         return symmetric
 
