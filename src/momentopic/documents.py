@@ -11,6 +11,7 @@ from momentopic._types import FloatArray, IntArray
 from momentopic.corpus.blocks import Block, Corpus
 from momentopic.engine.base import Engine
 
+_WORDS = 1024  # rows of topics that are prepared at a time
 _TOLERANCE = 4e-4  # of the length of a document; what CVB0 itself is off by is several times as large
 _ITERATIONS = 200
 _DOCUMENTS = 256  # to a block
@@ -23,8 +24,11 @@ def prepared(phi: FloatArray, c: FloatArray) -> tuple[Any, Any]:
     """
     width: int = kernels.lanes.padded_length(len(c))
     ratios = np.zeros((len(phi), width), dtype=np.float32)
-    largest = phi.max(axis=1, keepdims=True)
-    np.divide(phi, largest, out=ratios[:, : len(c)], where=largest > 0, casting="same_kind")
+    for first in range(0, len(phi), _WORDS):  # some at a time: phi may be a transposed view, and as large as a corpus
+        some = np.ascontiguousarray(phi[first : first + _WORDS])
+        largest = some.max(axis=1, keepdims=True)
+        out = ratios[first : first + _WORDS, : len(c)]
+        np.divide(some, largest, out=out, where=largest > 0, casting="same_kind")
     prior = np.zeros(width, dtype=np.float32)
     prior[: len(c)] = c
     return ratios, prior
@@ -54,7 +58,7 @@ def proportions(corpus: Corpus, topics: FloatArray, c: FloatArray, engine: Engin
 
     An empty document, or one of words that no topic can produce, has the prior mean c / c0.
     """
-    ratios, prior = prepared(np.ascontiguousarray(topics.T), c)
+    ratios, prior = prepared(topics.T, c)
     theta, lengths = engine.map(proportions_block, corpus.cut(_DOCUMENTS), ratios, prior, c)
     return theta, lengths
 

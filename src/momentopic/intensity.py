@@ -240,7 +240,7 @@ class _Chain:
     ) -> None:
         self.corpus, self.engine, self.learned, self.steps = corpus, engine, learned, steps
         self.N, self.K = corpus.shape[0], len(topics)
-        self.phi, _ = prepared(np.ascontiguousarray(topics.T), np.ones(self.K))
+        self.phi, _ = prepared(topics.T, np.ones(self.K))
         self.scale, self.own, self.eta = np.ones(self.K), np.float32(0), _START_SMOOTHING
         self.seen = corpus.word_totals() > 0
         lengths = corpus.document_lengths()
