@@ -126,4 +126,4 @@ def expected_sweep(X, document_lengths, phi, G, N, change, eta, alpha, scale, re
             phi[words[e]] += step
             G[e] = new
 
-        in_turn(len(here), min(lag, document_lengths[d] // 4), weigh, put_to_use)
+        in_turn(len(here), min(lag, document_lengths[d] // 32), weigh, put_to_use)

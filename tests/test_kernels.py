@@ -117,10 +117,10 @@ def test_a_pass_over_a_document(K, counts):
 @pytest.mark.parametrize("relax", [1.0, 2.5])
 def test_an_expected_sweep(K, counts, relax):
     """Over the words from 2 on of seven documents, which share none of them: for every number of vectors, in registers
-    or not. One document has no such word, and the others have one to nine.
+    or not. One document has no such word, and the others have one to seventy.
     """
     rng = np.random.default_rng(K)
-    lengths = np.array([3, 1, 0, 9, 2, 1, 5])  # of words from 2 on; before them each document has one that is not
+    lengths = np.array([3, 1, 0, 70, 2, 40, 5])  # of words from 2 on; before them each document has one that is not
     indptr = np.concatenate(([0], np.cumsum(lengths + 1)))
     document = np.repeat(np.arange(7), lengths + 1)
     words = (2 + np.arange(indptr[-1])).astype(np.int32)

@@ -27,6 +27,7 @@ _DROPPED = 18  # bits of a float32 behind those that are kept
 _FIRST = 120 << 23  # LEAST, as the bits of a float32
 _AHEAD, _IN_LINE = 8, 4  # entries: so early responsibilities are asked for; vectors of them in a cache line
 _BYTES, _INTS = (ir.VectorType(ir.IntType(bits), LANES) for bits in (8, 32))
+_WORDS_TO_LAG = 32  # in shorter documents, sweeps that lag behind end at worse topics
 _NONE = 1e-20  # less than any sum of responsibilities, or of weights
 
 
@@ -263,7 +264,7 @@ def exchange_words(
                 builder.store(TILE.add_product(builder, builder.load(total), times, change), total)
 
         added = [_document(builder, each) for each in topics]
-        over_words(builder, n_entries, length, n, added, 2 * n_vectors + 1, weigh, put_to_use)
+        over_words(builder, n_entries, length, _WORDS_TO_LAG, n, added, 2 * n_vectors + 1, weigh, put_to_use)
 
     return signature, generate
 

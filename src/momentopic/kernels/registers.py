@@ -28,7 +28,8 @@ from momentopic.kernels.tiles import LONG, pieces, prefetch_line
 
 IN_REGISTERS = 8 * LANES  # topics, of three vectors that a processor with 32 registers of this width can hold
 _AHEAD = 4  # entries of a document: the row of a word is asked for that early
-_LAG, _WORDS_TO_LAG = 2, 4  # words, and how many more there are to each of them at least
+_LAG = 2  # words
+_WORDS_TO_LAG = 4  # of an inference under fixed topics, which ends where it would without a lag
 _SLOTS = 4  # a power of two, above _LAG
 
 
@@ -57,6 +58,7 @@ def over_words(
     builder: Any,
     n_words: Any,
     length: Any,
+    words_to_lag: int,
     n: Any,
     added: list[Any],
     n_vectors: int,
@@ -66,9 +68,10 @@ def over_words(
     """Go over words of a document, which has `length` of them, with the vectors of its counts n in registers.
 
     What a word is given depends on a sum over topics, which takes long to add up. So `weigh` is called for a word
-    before `put_to_use` is called for some words before it, up to `_LAG`, fewer in short documents: the processor has
-    something to do, and the counts that the word is weighed by are so much older. Both are given the entry, the
-    counts, and slots for `n_vectors` vectors of each word. The vectors `added` are added to n for so long.
+    before `put_to_use` is called for some words before it, up to `_LAG`, one for every `words_to_lag` words that the
+    document has: the processor has something to do, and the counts that the word is weighed by are so much older.
+    Both are given the entry, the counts, and slots for `n_vectors` vectors of each word. The vectors `added` are added
+    to n for so long.
     """
     places = [ir.Constant(LONG, LANES * i) for i in range(len(added))]
     with builder.goto_entry_block():
@@ -79,7 +82,7 @@ def over_words(
         for place, more in zip(places, added, strict=True)
     ]
     most = ir.Constant(LONG, _LAG)
-    lag = builder.udiv(length, ir.Constant(LONG, _WORDS_TO_LAG))
+    lag = builder.udiv(length, ir.Constant(LONG, words_to_lag))
     for bound in (most, n_words):
         lag = builder.select(builder.icmp_unsigned("<", lag, bound), lag, bound)
     with cgutils.for_range(builder, lag) as loop:
@@ -175,7 +178,9 @@ def _renewal(name: str, fresh: bool) -> Any:
                     change = builder.fsub(new, own)
                     builder.store(TILE.add_product(builder, builder.load(sums[i]), x, change), sums[i])
 
-            over_words(builder, n_words, n_words, n, [ZERO] * n_vectors, n_vectors + 1, weigh, put_to_use)
+            over_words(
+                builder, n_words, n_words, _WORDS_TO_LAG, n, [ZERO] * n_vectors, n_vectors + 1, weigh, put_to_use
+            )
 
         return signature, generate
 
