@@ -29,7 +29,7 @@ _STEP = np.float32(1 / (1 << 24))  # between the random numbers of a draw
 
 
 @njit(cache=True, nogil=True)
-def infer(
+def infer_in_passes(
     words: Array,
     counts: Array,
     phi: Array,
@@ -84,7 +84,7 @@ def start(
     for d in range(indptr.shape[0] - 1):
         words, tokens = indices[indptr[d] : indptr[d + 1]], counts[indptr[d] : indptr[d + 1]]
         own = space[: words.shape[0]]
-        infer(words, tokens, phi, alpha, n_passes, own, N[d], scratch, vectors)
+        infer_in_passes(words, tokens, phi, alpha, n_passes, own, N[d], scratch, vectors)
         left = kept[indptr[d] : indptr[d + 1]] if kept.shape[0] > 0 else kept
         keep(words, tokens, phi, frequencies, mixed, left, boundaries, place, own, G, N[d])
 
@@ -146,7 +146,7 @@ def start_drawn(
     for d in range(indptr.shape[0] - 1):
         words, tokens = indices[indptr[d] : indptr[d + 1]], counts[indptr[d] : indptr[d + 1]]
         own = space[: words.shape[0]]
-        infer(words, tokens, phi, alpha, n_passes, own, N[d], scratch, vectors)
+        infer_in_passes(words, tokens, phi, alpha, n_passes, own, N[d], scratch, vectors)
         state[d] = draw(tokens, own, state[d], z[first_token[d] :], N[d])
 
 

@@ -81,7 +81,7 @@ class DICAMoments(Moments):
         diagonal = self.mean / 3
         with single_threaded_blas():
             args = (sums.tiled(W.T), whitened_mean(W, self.mean), U)
-            (B,) = self.engine.sum(sums.third_projections, self.corpus, *args)
+            (B,) = self.engine.sum(sums.whitened_projections, self.corpus, *args)
             B *= self._factor
             if share < 1:
                 some = weighty_words(W, second, diagonal, share)

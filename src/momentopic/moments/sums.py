@@ -18,7 +18,7 @@ from momentopic.corpus.blocks import Block
 from momentopic.moments.triples import packed_size, padded_rows
 
 _PAGE = 1 << 21
-_DOCUMENTS = 2048  # to a product in `third_projections`: they stay in the second-level cache
+_DOCUMENTS = 2048  # to a product in `whitened_projections`: they stay in the second-level cache
 
 
 def document_weights(block: Block, order: int) -> FloatArray:
@@ -122,7 +122,7 @@ def third_projection(
     return ((Y[:, :K] * (Y[:, K:] * document_weights(block, order)[:, None])).T @ Y[:, :K],)
 
 
-def third_projections(block: Block, V: Any, center: FloatArray, U: FloatArray) -> tuple[FloatArray]:
+def whitened_projections(block: Block, V: Any, center: FloatArray, U: FloatArray) -> tuple[FloatArray]:
     """Return Σ_n (u_p' y_n) y_n y_n' with y_n = V' x_n - center for the rows u_p of U, of shape (P, K, K).
 
     In the precision of a tiled V, as in `third_tensor`.

@@ -16,8 +16,9 @@ Where topics have few documents, tokens of bursts are left out (`kernels.bursts`
 
 Documents and words are divided into as many parts. In each turn every part of the documents holds another part of the
 words and changes their counts at once; a sweep is as many turns as there are parts (Yan, Xu and Qi 2009). So word
-counts are up to date, but for tokens that are renewed at the same moment (see `kernels.abreast`), and the totals of the
-topics by a turn; no two threads touch the same words, and the bits are the same for any number of threads.
+counts are up to date, but for tokens that are renewed at the same moment (`kernels.abreast`) or words that are weighed
+ahead (`kernels.registers`), and the totals of the topics by a turn; no two threads touch the same words, and the bits
+are the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -394,13 +395,13 @@ class _Run:
 
     def estimate_prior(self) -> None:
         """Take fixed-point steps of the concentration and of the smoothing."""
-        self.estimate_concentration(_STEPS_AT_ONCE)
+        self.estimate_concentration(last=False)
         if self.smoothing is None:
             self.eta = smoothing_steps(self.eta, _on_host(self.counts()), int(self.seen.sum()))
 
-    def estimate_concentration(self, n_steps: int = _LAST_STEPS) -> None:
-        """Take fixed-point steps of the concentration."""
-        lengths = self.lengths_taking_part()
+    def estimate_concentration(self, last: bool = True) -> None:
+        """Take fixed-point steps of the concentration, more of them if it is the last estimate."""
+        lengths, n_steps = self.lengths_taking_part(), _LAST_STEPS if last else _STEPS_AT_ONCE
         self.alpha = concentration_steps(self.alpha, self.topics_of_documents(), lengths, n_steps)
 
 

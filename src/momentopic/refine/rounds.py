@@ -32,7 +32,6 @@ _LONG, _LESS_FAR, _MANY_FIRST_SWEEPS = 500, 2.5, 24  # tokens of a document, and
 _KNOWN_WELL, _LAST_FAR_SWEEPS, _PLAIN_SWEEPS, _AVERAGED_LAST = 5, 8, 6, 3
 # the prior of documents is taken from draws of about so many tokens of each, swept so often
 _TOKENS_DRAWN, _SWEEPS_DRAWN, _PRIOR_EVERY = 60, 12, 3
-_STEPS, _LAST_STEPS = 20, 100
 
 
 class Round(NamedTuple):
@@ -123,7 +122,7 @@ def expected_rounds(run: Any, topics: FloatArray, random_state: int) -> tuple[Fl
             run.report(1.0, total)
             if done.n < begun + len(part.steps):
                 run.keep()
-        run.estimate_concentration(_STEPS if i < len(plan) - 1 else _LAST_STEPS)
+        run.estimate_concentration(last=i == len(plan) - 1)
         mean = done.mean()
         done.sums = []
         run.release()
