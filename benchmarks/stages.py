@@ -171,7 +171,7 @@ def stages(folder: Path) -> list[Stage]:
         Stage("a Jacobi sweep", jacobi, 6.0 * K**4, "flop", "GEMM, float64, one thread"),
         Stage(
             "an expected sweep (CVB0)",
-            lambda: expected_run.sweep(expected_block, np.float32(1)),
+            lambda: expected_run.sweep(expected_block, np.float32(1), np.float32(1)),
             12 * part.counts.nnz * width,
             "flop",
             "GEMM, float32",

@@ -104,7 +104,7 @@ def in_turn(n_words, lag, weigh, put_to_use):
         put_to_use(e, weighed.pop(0))
 
 
-def expected_sweep(X, document_lengths, phi, G, N, change, eta, alpha, scale, relax, lag):
+def expected_sweep(X, document_lengths, phi, G, N, change, eta, alpha, scale, relax, left_out, lag):
     """One CVB0 sweep over (word, document, tokens) triples, document by document, in place, as `exchange` states it."""
     words, document, x = X
     for d in np.unique(document):
@@ -112,7 +112,7 @@ def expected_sweep(X, document_lengths, phi, G, N, change, eta, alpha, scale, re
 
         def weigh(i, here=here, d=d):
             e = here[i]
-            of_word = np.maximum(phi[words[e]] - G[e] + eta, 0)
+            of_word = np.maximum(phi[words[e]] - left_out * x[e] * G[e], 0) + eta
             g = of_word * np.maximum(N[d] - G[e] + alpha, alpha) * scale
             return np.divide(g, g.sum()) if g.sum() > 0 else g
 

@@ -114,8 +114,8 @@ def test_a_pass_over_a_document(K, counts):
 
 @pytest.mark.parametrize("K", [16, 32, 48, 64, 80, 96, 112, 128, 144])
 @pytest.mark.parametrize("counts", [np.int32, np.float32])
-@pytest.mark.parametrize("relax", [1.0, 2.5])
-def test_an_expected_sweep(K, counts, relax):
+@pytest.mark.parametrize(("relax", "left_out"), [(1.0, 1.0), (2.5, 1.0), (1.0, 2.0)])
+def test_an_expected_sweep(K, counts, relax, left_out):
     """Over the words from 2 on of seven documents, which share none of them: for every number of vectors, in registers
     or not. One document has no such word, and the others have one to seventy.
     """
@@ -142,11 +142,12 @@ def test_an_expected_sweep(K, counts, relax):
     alpha, scale, eta = rng.random(K, dtype=np.float32), rng.random(K, dtype=np.float32), np.float32(0.05)
     vectors = kernels.registers.vectors_of(K)
     own, expected_change = expected[7:], np.zeros(K)
-    of_held = (of_words, own, of_documents, expected_change, eta, alpha, scale, relax, 2 if vectors else 0)
+    of_held = (of_words, own, of_documents, expected_change, eta, alpha, scale, relax, left_out, 2 if vectors else 0)
     reference.expected_sweep((words[held], document[held], x[held]), lengths + 1, *of_held)
     change, before = np.zeros(K, dtype=np.float32), N.sum(axis=0)
     rows = (indptr, words, x, entry)
-    kernels.collapsed.expected_sweep(*rows, 2, F[2:], eta, scale, alpha, np.float32(relax), G, N, change, vectors)
+    steps = np.float32(relax), np.float32(left_out)
+    kernels.collapsed.expected_sweep(*rows, 2, F[2:], eta, scale, alpha, *steps, G, N, change, vectors)
     found = kernels.exchange.decoded(G)
     assert (np.abs(found - expected) < 1e-5).mean() > 0.995  # a hair's breadth decides how few are rounded
     np.testing.assert_array_less(np.abs(found - expected), 1.01 * reference.kept_steps(found))

@@ -126,10 +126,10 @@ def test_an_expected_sweep_equals_plain_python(cut, relax):
         here = np.flatnonzero((X.indices >= first) & (X.indices < end))
         own = G[here]
         triples = (X.indices[here], document[here], X.data[here])
-        reference.expected_sweep(triples, lengths, phi, own, N, change, eta, alpha[:K], scale[:K], relax, 2)
+        reference.expected_sweep(triples, lengths, phi, own, N, change, eta, alpha[:K], scale[:K], relax, 2.0, 2)
         G[here] = own
         words = blocks.WordCounts(first, counts[first:end])
-        operands = (np.float32(eta), scale, alpha, np.float32(relax))
+        operands = (np.float32(eta), scale, alpha, np.float32(relax), np.float32(2))
         sums, state, words = blocks.expected_block(corpus.block(0), state, words, *operands)
         found_change = found_change + sums[0]
     found = kernels.exchange.decoded(state.G[:, :K])

@@ -73,6 +73,7 @@ def refined(
             corpus,
             start.topics,
             engine,
+            concentration=start.concentration,
             n_sweeps=model.n_sweeps,
             smoothing=model.smoothing,
             random_state=seed,

@@ -282,6 +282,7 @@ def expected_sweep(
     scale: Array,
     alpha: Array,
     relax: Any,
+    left_out: Any,
     G: Array,
     N: Array,
     change: Array,
@@ -306,6 +307,8 @@ def expected_sweep(
     alpha : array of shape (K,)
     relax : float32
         How far tokens go towards what they find; above 1, beyond it.
+    left_out : float32
+        How many times what a document has of a word is left out of the word's counts (`exchange`).
     G : uint8 array of shape (entries, K)
         Responsibilities, laid out as by `start`.
     N : array of shape (documents, K)
@@ -330,11 +333,11 @@ def expected_sweep(
         add_to(change, n, -_ONE)
         if len(vectors) > 0:
             words, tokens, length = indices[first:last], counts[first:last], indptr[d + 1] - indptr[d]
-            exchange_words(words, tokens, own, n, length, first_word, phi, eta, alpha, scale, relax, vectors)
+            exchange_words(words, tokens, own, n, length, first_word, phi, eta, alpha, scale, relax, left_out, vectors)
         else:
             for i in range(first, last):
                 f, x = phi[indices[i] - first_word], np.float32(counts[i])
-                exchange(f, n, own[i - first], eta, alpha, scale, relax, x, scratch)
+                exchange(f, n, own[i - first], eta, alpha, scale, relax, left_out, x, scratch)
         add_to(change, n, _ONE)
         place += last - first
 

@@ -122,16 +122,13 @@ class _Topics(NamedTuple):
 
     prior: Any
     scale: Any
-    of_none: Any  # the weight of a word that does not occur and that a token with an h of 0 has
-    of_own: Any  # what the h of a token adds to it
+    of_none: Any  # what the weight has of a word that does not occur elsewhere
 
 
 def _of_topics(builder: Any, alpha: Any, scale: Any, eta: Any, place: Any) -> _Topics:
     """Return what a vector of topics says, given the prior, the inverse totals and the smoothing."""
     prior, inverse = (TILE.load(builder, each.data, place) for each in (alpha, scale))
-    smoothing = builder.fadd(TILE.broadcast(builder, eta), _same(builder, LEAST / SCALE))
-    of_none, of_own = builder.fmul(smoothing, inverse), builder.fmul(_same(builder, -1 / SCALE), inverse)
-    return _Topics(prior, inverse, of_none, of_own)
+    return _Topics(prior, inverse, builder.fmul(TILE.broadcast(builder, eta), inverse))
 
 
 def _document(builder: Any, topics: _Topics) -> Any:
@@ -139,12 +136,13 @@ def _document(builder: Any, topics: _Topics) -> Any:
     return builder.fadd(topics.prior, _same(builder, LEAST / SCALE))
 
 
-def _weight(builder: Any, f: Any, n: Any, h: Any, topics: _Topics) -> Any:
-    """Return max(f - g + eta, 0) scale max(n - g + prior, prior): n comes with `_document` added to it."""
+def _weight(builder: Any, f: Any, n: Any, h: Any, part: Any, topics: _Topics) -> Any:
+    """Return (max(f - part g, 0) + eta) scale (max(n - g, 0) + prior): n comes with `_document` added to it."""
     left = larger(builder, TILE.add_product(builder, n, h, _same(builder, -1 / SCALE)), topics.prior)
-    of_word = TILE.add_product(builder, topics.of_none, f, topics.scale)
-    of_word = larger(builder, TILE.add_product(builder, of_word, h, topics.of_own), ZERO)
-    return builder.fmul(of_word, left)
+    least = builder.fmul(part, _same(builder, LEAST / SCALE))
+    own = TILE.add_product(builder, least, h, builder.fmul(part, _same(builder, -1 / SCALE)))
+    of_word = TILE.add_product(builder, topics.of_none, builder.fadd(f, own), topics.scale)
+    return builder.fmul(larger(builder, of_word, topics.of_none), left)
 
 
 def _turned(builder: Any, vector: Any, distance: int) -> Any:
@@ -204,6 +202,7 @@ def exchange_words(
     alpha: Any,
     scale: Any,
     relax: Any,
+    left_out: Any,
     vectors: Any,
 ) -> Any:
     """Do what `exchange` does, for some words of a document one after the other, `over_words`.
@@ -217,16 +216,16 @@ def exchange_words(
     length, first_word : int64
         How many words the whole document has; the word of the first row of F.
     F : float32 array of shape (words, K)
-    eta, relax : float32
+    eta, relax, left_out : float32
     alpha, scale : float32 arrays of shape (K,)
     vectors : tuple
         `vectors_of` K.
     """
     number, long = types.float32, types.int64
-    signature = types.void(words, counts, G, n, long, long, F, number, alpha, scale, number, vectors)
+    signature = types.void(words, counts, G, n, long, long, F, number, alpha, scale, number, number, vectors)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        words, counts, G, n, length, first_word, F, eta, alpha, scale, relax, _ = pieces(
+        words, counts, G, n, length, first_word, F, eta, alpha, scale, relax, left_out, _ = pieces(
             context, builder, signature, args
         )
         n_vectors = signature.args[-1].count
@@ -234,6 +233,7 @@ def exchange_words(
         last = builder.sub(n_entries, ir.Constant(LONG, 1))
         places = [ir.Constant(LONG, LANES * i) for i in range(n_vectors)]
         topics = [_of_topics(builder, alpha, scale, eta, place) for place in places]
+        times_own = TILE.broadcast(builder, left_out)
 
         def weigh(entry: Any, sums: list[Any], slots: Slots) -> None:
             row = row_of_word(builder, words, last, first_word, F, width, entry, n_vectors, write=True)
@@ -241,10 +241,11 @@ def exchange_words(
             ahead = builder.add(own[0], builder.mul(ir.Constant(LONG, _AHEAD), width))
             for i in range(0, n_vectors, _IN_LINE):
                 prefetch_line(builder, builder.gep(G.data, [builder.add(ahead, places[i])]), write=True)
+            part = builder.fmul(number_of_tokens(builder, counts, entry), times_own)
             weights, kept = [], []
             for i, of_topic in enumerate(topics):
                 h, f = _load(builder, G, own[i]), TILE.load(builder, F.data, row[i])
-                weights.append(_weight(builder, f, builder.load(sums[i]), h, of_topic))
+                weights.append(_weight(builder, f, builder.load(sums[i]), h, part, of_topic))
                 kept.append(h)
                 builder.store(weights[i], slots(builder, entry, i))
                 builder.store(h, slots(builder, entry, n_vectors + i))
@@ -271,13 +272,26 @@ def exchange_words(
 
 @intrinsic
 def exchange(
-    typing: Any, f: Any, n: Any, own: Any, eta: Any, alpha: Any, scale: Any, relax: Any, x: Any, g: Any
+    typing: Any,
+    f: Any,
+    n: Any,
+    own: Any,
+    eta: Any,
+    alpha: Any,
+    scale: Any,
+    relax: Any,
+    left_out: Any,
+    x: Any,
+    g: Any,
 ) -> Any:
-    """Give x tokens of a word new responsibilities, each left out of the counts; all counts follow at once.
+    """Give x tokens of a word in a document new responsibilities; all counts follow at once.
 
-    own_k ∝ max(f_k - own_k + eta, 0) (max(n_k - own_k, 0) + alpha_k) scale_k, or, if `relax` is above 1, that much
-    beyond it, but never below 0; so they may sum to more than 1, until the next time, when they are scaled to 1 before
-    they go beyond anything.
+    own_k ∝ (max(f_k - left_out x own_k, 0) + eta) (max(n_k - own_k, 0) + alpha_k) scale_k, or, if `relax` is above 1,
+    that much beyond it, but never below 0; so they may sum to more than 1, until the next time, when they are scaled to
+    1 before they go beyond anything.
+
+    Of the word, with `left_out` at 1, all is left out that the document itself has of it: its tokens come together, and
+    for the same reason. Above 1, also what comes back from other documents, which follow it (see `refine.rounds`).
 
     Parameters
     ----------
@@ -285,21 +299,21 @@ def exchange(
         The counts of the word and of the document, the prior, the inverse totals of the topics, and scratch space.
     own : uint8 array of that length
         The responsibilities, as kept.
-    eta, relax, x : float32
+    eta, relax, left_out, x : float32
         `relax` is less than 4.
     """
-    signature = types.void(f, n, own, eta, alpha, scale, relax, x, g)
+    signature = types.void(f, n, own, eta, alpha, scale, relax, left_out, x, g)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        f, n, own, eta, alpha, scale, relax, x, g = pieces(context, builder, signature, args)
+        f, n, own, eta, alpha, scale, relax, left_out, x, g = pieces(context, builder, signature, args)
         length, step = builder.extract_value(f.shape, 0), ir.Constant(LONG, LANES)
-        times = _unscaled(builder, x)
+        times, part = _unscaled(builder, x), TILE.broadcast(builder, builder.fmul(left_out, x))
         total, so_far = (cgutils.alloca_once_value(builder, ZERO) for _ in range(2))
         with cgutils.for_range_slice(builder, ir.Constant(LONG, 0), length, step) as (place, _):
             topics = _of_topics(builder, alpha, scale, eta, place)
             of_word, of_document = (TILE.load(builder, each.data, place) for each in (f, n))
             h = _load(builder, own, place)
-            weight = _weight(builder, of_word, builder.fadd(of_document, _document(builder, topics)), h, topics)
+            weight = _weight(builder, of_word, builder.fadd(of_document, _document(builder, topics)), h, part, topics)
             TILE.store(builder, weight, g.data, place)
             builder.store(builder.fadd(builder.load(so_far), h), so_far)
             builder.store(builder.fadd(builder.load(total), weight), total)

@@ -167,7 +167,7 @@ def taking_part(corpus: Corpus, states: list[BlockState]) -> Corpus:
 
 
 def expected_block(
-    block: Block, state: BlockState, words: WordCounts, eta: Any, scale: Any, alpha: Any, relax: Any
+    block: Block, state: BlockState, words: WordCounts, eta: Any, scale: Any, alpha: Any, relax: Any, left_out: Any
 ) -> tuple[tuple[Any, ...], BlockState, WordCounts]:
     """Do a CVB0 sweep over some words; return what it adds to the totals."""
     change = np.zeros_like(alpha)
@@ -180,6 +180,7 @@ def expected_block(
         scale,
         alpha,
         relax,
+        left_out,
         state.G,
         state.N,
         change,
@@ -213,6 +214,12 @@ def sampled_block(
     else:
         kernels.sampled.sweep_one_by_one(*operands)
     return (change,), state, words
+
+
+def pairs_block(block: Block) -> tuple[FloatArray]:
+    """Return how many pairs of equal words there are, each counted twice."""
+    x = block.counts.astype(np.float64)
+    return (np.array(np.dot(x, x) - x.sum()),)
 
 
 def prior_block(block: Block, state: BlockState, c: FloatArray) -> tuple[tuple[Any, ...], BlockState]:

@@ -76,7 +76,7 @@ _LEAP = 4  # stretches: so far a leap goes
 _WORDS = 8192
 _STEPS_AT_ONCE, _LAST_STEPS = 20, 100  # of the fixed point for the concentration, on the way and at the end
 _CHECK_EVERY = 20
-_FORM = 10  # of the state in a checkpoint: one of another form is not taken up
+_FORM = 11  # of the state in a checkpoint: one of another form is not taken up
 
 
 def refine_collapsed(
@@ -84,6 +84,7 @@ def refine_collapsed(
     topics: FloatArray,
     engine: Engine,
     *,
+    concentration: FloatArray | None = None,
     n_sweeps: int | None = None,
     smoothing: float | None = None,
     tol: float | None = None,
@@ -99,6 +100,9 @@ def refine_collapsed(
     topics : array of shape (K, M)
         The start: rows are probability vectors.
     engine : Engine
+    concentration : array of shape (K,), optional
+        Where it is known what prior of the documents comes with these topics: expected sweeps see from it whether words
+        come in bursts. It is estimated anew all the same.
     n_sweeps : int, optional
         Sampled sweeps; 0 means expected ones. By default they are expected ones where what they keep of the corpus is
         small enough (`parts.draws_tokens`), else sampled ones that go on until the topics come to rest, at most 1,000.
@@ -127,7 +131,7 @@ def refine_collapsed(
             run.leaps = run.few_documents
         run.resume()
         if not sample:
-            topics, n = expected_rounds(run, topics, random_state)
+            topics, n = expected_rounds(run, topics, concentration, random_state)
             return Refined(topics, run.alpha, run.eta, n, 0, True)
         if not run.states:
             run.start(topics, random_state)

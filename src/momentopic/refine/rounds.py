@@ -3,10 +3,13 @@
 A round begins with topics, infers all documents under them, sweeps, and ends with topics that are averages over its
 sweeps. So nothing of the documents is carried over: what they have settled for is forgotten. Few tokens are enough to
 see which topics there are, and the sweeps over them cost little. Between two rounds topics leap: they go on as they
-went in the last one, three times as far.
+went in the last one, three times as far. Topics that are known well do not: they have little to find and much to lose.
 
 Sweeps go beyond what they find, so far that they pass by the nearest optima instead of coming to rest. Averaged over,
 that is also what keeps topics of few tokens from following them too closely.
+
+Where long documents repeat words more often than their topics say, what a document has of a word is left out twice.
+With less, topics follow groups of documents ever more closely, sweep by sweep, and what all have in common dies out.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentopic._types import FloatArray
-from momentopic.refine.blocks import expected_block, sampled_block
+from momentopic.refine.blocks import expected_block, pairs_block, sampled_block
 from momentopic.refine.parts import Start, words_repeat_little
 from momentopic.refine.samples import Samples
 
@@ -30,6 +33,9 @@ _LONG, _LESS_FAR, _MANY_FIRST_SWEEPS = 500, 2.5, 24  # tokens of a document, and
 # tokens of a topic for each word: where topics are known that well, or documents are long, averages over sweeps that go
 # far are too blurred, and the last sweeps do not
 _KNOWN_WELL, _LAST_FAR_SWEEPS, _PLAIN_SWEEPS, _AVERAGED_LAST = 5, 8, 6, 3
+# times as many pairs of equal words as topics let a document expect, from which on words come in bursts; and what is
+# done where they do in long documents: how often a document is left out, which part of the concentration is the prior
+_BURSTY, _LEFT_OUT, _SHARPNESS = 3.0, 2.0, 0.7
 # the prior of documents is taken from draws of about so many tokens of each, swept so often
 _TOKENS_DRAWN, _SWEEPS_DRAWN, _PRIOR_EVERY = 60, 12, 3
 
@@ -46,21 +52,33 @@ class Round(NamedTuple):
         How far each sweep goes: 1 is to what it finds.
     averaged_from : int
         The first sweep whose counts the topics are averaged over.
+    left_out : float
+        How many times what a document has of a word is left out of the counts of the word.
+    sharpness : float
+        The prior after the round, as a part of the concentration that is found.
+    leap : float
+        How far topics go on before the round: times as far as they went in the round before.
     """
 
     one_in: float
     start: Start
     steps: tuple[float, ...]
     averaged_from: int
+    left_out: float = 1.0
+    sharpness: float = 1.0
+    leap: float = _LEAP
 
 
-def rounds_of(n_tokens: float, n_docs: int, n_words: int, K: int) -> list[Round]:
-    """Return the rounds of a refinement by expected sweeps: which tokens, and how often."""
+def rounds_of(n_tokens: float, n_docs: int, n_words: int, K: int, bursty: bool = False) -> list[Round]:
+    """Return the rounds of a refinement by expected sweeps: which tokens, and how often.
+
+    If long documents are `bursty` (`burstiness`), they are left out twice.
+    """
     length = n_tokens / n_docs
     one_in = float(np.clip(min(n_tokens / (_TOKENS_OF_TOPIC * K), length / _TOKENS_OF_DOCUMENT), 1, _MOST))
     n_rounds = max(_LEAST_ROUNDS, 2 + int(np.ceil(np.log2(one_in))))
     shares = one_in ** np.linspace(1, 0, n_rounds)
-    long = length >= _LONG
+    long = has_long_documents(n_tokens, n_docs)
     steps = (_LESS_FAR if long else _FAR,) * _SWEEPS
     if long and one_in > 2:
         shares = np.append(np.geomspace(one_in, 2, n_rounds - 2), [np.sqrt(2), 1])
@@ -73,7 +91,16 @@ def rounds_of(n_tokens: float, n_docs: int, n_words: int, K: int) -> list[Round]
     if long or known_well(n_tokens, n_words, K):
         last = steps[:_LAST_FAR_SWEEPS] + (_THERE,) * _PLAIN_SWEEPS
         rounds[-1] = rounds[-1]._replace(steps=last, averaged_from=len(last) - _AVERAGED_LAST + 1)
+    if known_well(n_tokens, n_words, K):
+        rounds = [part._replace(leap=0.0) for part in rounds]
+    elif long and bursty:
+        rounds = [part._replace(left_out=_LEFT_OUT, sharpness=_SHARPNESS) for part in rounds]
     return rounds
+
+
+def has_long_documents(n_tokens: float, n_docs: int) -> bool:
+    """Return whether documents are long, on average."""
+    return n_tokens >= _LONG * n_docs
 
 
 def known_well(n_tokens: float, n_words: int, K: int) -> bool:
@@ -81,25 +108,46 @@ def known_well(n_tokens: float, n_words: int, K: int) -> bool:
     return n_tokens >= _KNOWN_WELL * n_words * K
 
 
-def beyond(topics: Any, before: Any) -> Any:
-    """Return topics (rows) that have gone on from what they were before, as far as they went several times."""
+def burstiness(run: Any, topics: FloatArray, concentration: FloatArray) -> float:
+    """Return how many times as many pairs of equal words documents have as topics and their prior let expect.
+
+    A document of L tokens has Σ_m x_m (x_m - 1) of them, and is expected to have L (L - 1) Σ_m E[(Dθ)_m²].
+    """
+    (pairs,) = run.engine.sum(pairs_block, run.corpus)
+    lengths, numbers = run.lengths
+    c = concentration / concentration.sum()
+    spread = 1 / (1 + concentration.sum())  # E[θθ'] = spread diag(c) + (1 - spread) c c'
+    squares = np.array([np.dot(topic, topic) for topic in topics], dtype=np.float64)
+    alike = spread * (c @ squares) + (1 - spread) * np.square(c @ topics).sum()
+    return float(pairs / ((lengths * (lengths - 1.0)) @ numbers * alike))
+
+
+def beyond(topics: Any, before: Any, times: float) -> Any:
+    """Return topics (rows) that have gone on from what they were before, as far as they went so many times."""
     leapt = topics - before
-    leapt *= topics.dtype.type(_LEAP)
+    leapt *= topics.dtype.type(times)
     leapt += topics
     np.maximum(leapt, 0, out=leapt)
     leapt /= leapt.sum(axis=1, keepdims=True, dtype=np.float64).astype(leapt.dtype)
     return leapt
 
 
-def expected_rounds(run: Any, topics: FloatArray, random_state: int) -> tuple[FloatArray, int]:
+def expected_rounds(
+    run: Any, topics: FloatArray, concentration: FloatArray | None, random_state: int
+) -> tuple[FloatArray, int]:
     """Do the rounds of a run (of `refine.collapsed`); return the topics, and how many sweeps that were.
+
+    The `concentration` that topics come with, if it is known, says how often words are expected to be repeated.
 
     The prior of the documents is estimated at the end of each round; sweeps begin with a flat one. Expected counts let
     it seem flatter than it is. Where topics follow single documents, that suits other documents; where topics are known
     well, it is taken from draws. The smoothing of the topics, for which expected counts are no use either, stays.
     """
     n_words = int(run.seen.sum())
-    plan = rounds_of(run.n_tokens, run.corpus.shape[0], n_words, run.K)
+    bursty = False
+    if concentration is not None and has_long_documents(run.n_tokens, run.corpus.shape[0]):
+        bursty = burstiness(run, topics, concentration) >= _BURSTY
+    plan = rounds_of(run.n_tokens, run.corpus.shape[0], n_words, run.K, bursty)
     total = sum(len(part.steps) for part in plan)
     begun = 0  # sweeps before the round
     for i, part in enumerate(plan):
@@ -108,21 +156,22 @@ def expected_rounds(run: Any, topics: FloatArray, random_state: int) -> tuple[Fl
             continue  # taken up again after it
         if run.sampling is None or run.sampling.round_begun != begun:
             before = topics.astype(np.float32, copy=False)
-            if i > 0:
-                topics = beyond(topics, run.sampling.earlier)
+            if i > 0 and part.leap > 0:
+                topics = beyond(topics, run.sampling.earlier, part.leap)
             run.divide(part.one_in)
             run.sampling = Samples(n=begun, round_begun=begun, stretch_begun=begun, earlier=before)
             run.start(topics, random_state + i, part.start)
         done = run.sampling
         for step in part.steps[done.age :]:
             done.n += 1
-            run.sweep(expected_block, np.float32(step))
+            run.sweep(expected_block, np.float32(step), np.float32(part.left_out))
             if done.age >= part.averaged_from:
                 done.add(run.words, run.K)
             run.report(1.0, total)
             if done.n < begun + len(part.steps):
                 run.keep()
         run.estimate_concentration(last=i == len(plan) - 1)
+        run.alpha = part.sharpness * run.alpha
         mean = done.mean()
         done.sums = []
         run.release()
