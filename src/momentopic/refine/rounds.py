@@ -34,8 +34,11 @@ _LONG, _LESS_FAR, _MANY_FIRST_SWEEPS = 500, 2.5, 24  # tokens of a document, and
 # far are too blurred, and the last sweeps do not
 _KNOWN_WELL, _LAST_FAR_SWEEPS, _PLAIN_SWEEPS, _AVERAGED_LAST = 5, 8, 6, 3
 # times as many pairs of equal words as topics let a document expect, from which on words come in bursts; and what is
-# done where they do in long documents: how often a document is left out, which part of the concentration is the prior
-_BURSTY, _LEFT_OUT, _SHARPNESS = 3.0, 2.0, 0.7
+# done where they do in long documents: how often a document is left out (at last), and which part of the concentration
+# is the prior; then sweeps that go just there do no harm, and the rounds over half of the tokens and more end with them
+_BURSTY, _LEFT_OUT, _LEFT_OUT_LAST, _SHARPNESS = 3.0, 2.0, 1.5, 0.7
+_HALF, _LATE_STEPS = 2.0, (_LESS_FAR,) * 8 + (_THERE,) * 4
+_LAST_STEPS, _AVERAGED_LATE = (_LESS_FAR,) * 3 + (_THERE,) * 9, 9
 # the prior of documents is taken from draws of about so many tokens of each, swept so often
 _TOKENS_DRAWN, _SWEEPS_DRAWN, _PRIOR_EVERY = 60, 12, 3
 
@@ -72,7 +75,7 @@ class Round(NamedTuple):
 def rounds_of(n_tokens: float, n_docs: int, n_words: int, K: int, bursty: bool = False) -> list[Round]:
     """Return the rounds of a refinement by expected sweeps: which tokens, and how often.
 
-    If long documents are `bursty` (`burstiness`), they are left out twice.
+    If long documents are `bursty` (`burstiness`), they are left out more than once.
     """
     length = n_tokens / n_docs
     one_in = float(np.clip(min(n_tokens / (_TOKENS_OF_TOPIC * K), length / _TOKENS_OF_DOCUMENT), 1, _MOST))
@@ -95,6 +98,10 @@ def rounds_of(n_tokens: float, n_docs: int, n_words: int, K: int, bursty: bool =
         rounds = [part._replace(leap=0.0) for part in rounds]
     elif long and bursty:
         rounds = [part._replace(left_out=_LEFT_OUT, sharpness=_SHARPNESS) for part in rounds]
+        for i, part in enumerate(rounds[1:], 1):
+            if part.one_in <= _HALF:
+                rounds[i] = part._replace(steps=_LATE_STEPS, averaged_from=_AVERAGED_LATE)
+        rounds[-1] = rounds[-1]._replace(steps=_LAST_STEPS, left_out=_LEFT_OUT_LAST)
     return rounds
 
 
