@@ -151,9 +151,9 @@ def expected_rounds(
     well, it is taken from draws. The smoothing of the topics, for which expected counts are no use either, stays.
     """
     n_words = int(run.seen.sum())
-    bursty = False
-    if concentration is not None and has_long_documents(run.n_tokens, run.corpus.shape[0]):
-        bursty = burstiness(run, topics, concentration) >= _BURSTY
+    bursty, well_known = False, known_well(run.n_tokens, n_words, run.K)
+    if concentration is not None and not well_known and has_long_documents(run.n_tokens, run.corpus.shape[0]):
+        bursty = burstiness(run, topics, concentration) >= _BURSTY  # a pass over the documents
     plan = rounds_of(run.n_tokens, run.corpus.shape[0], n_words, run.K, bursty)
     total = sum(len(part.steps) for part in plan)
     begun = 0  # sweeps before the round
@@ -185,7 +185,7 @@ def expected_rounds(
         # in single precision, as far as sweeps begin with them
         topics = run.topics(mean, np.float32 if i < len(plan) - 1 else np.float64)
         begun += len(part.steps)
-    if known_well(run.n_tokens, n_words, run.K) and words_repeat_little(run.corpus):
+    if well_known and words_repeat_little(run.corpus):
         run.alpha = concentration_of_draws(run, topics, mean, random_state + len(plan))
     return topics, total
 
